@@ -112,11 +112,18 @@ std::string generation_text(const Status& status) {
   return std::string(kPrefix) + status.message();
 }
 
-// What a shard does not support its client should leave out: no failure of the server, and no use in trying again.
+// What a shard does not support, and a list of allowed tokens that leaves none, its client should leave out: no failure
+// of the server, and no use in trying again. What else a runner calls invalid is about plans, which are the server's.
+bool is_clients_fault(const Status& status) {
+  if (status.code() == Code::kUnimplemented) return true;
+  return status.code() == Code::kInvalidArgument && status.field() == "allowed_token_ids";
+}
+
 const ErrorRow& openai_row(const Status& status) {
   const ErrorKind kind = client_kind(status);
-  const bool unsupported = kind == ErrorKind::kGeneration && status.code() == Code::kUnimplemented;
-  return error_row(unsupported ? ErrorKind::kValidation : kind);
+  if (kind == ErrorKind::kGeneration && is_clients_fault(status))
+    return error_row(ErrorKind::kValidation);
+  return error_row(kind);
 }
 
 // {"error":{"message":...,"type":...,"param":...,"code":...

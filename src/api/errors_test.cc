@@ -113,6 +113,16 @@ TEST(Errors, CodesThatAreNarrowerThanTheirKind) {
   EXPECT_EQ(openai_code(by_shard), "unsupported_parameter");
   EXPECT_EQ(http_status(ApiStyle::kOpenAi, by_shard), 400);
   EXPECT_EQ(http_status(ApiStyle::kTgi, by_shard), 424);
+  const Status by_list(Code::kInvalidArgument, ErrorKind::kGeneration, "x", "allowed_token_ids");
+  EXPECT_EQ(openai_code(by_list), "invalid_value");
+  EXPECT_EQ(http_status(ApiStyle::kOpenAi, by_list), 400);
+  EXPECT_EQ(http_status(ApiStyle::kAnthropic, by_list), 400);
+  EXPECT_EQ(http_status(ApiStyle::kOllama, by_list), 400);
+  EXPECT_EQ(http_status(ApiStyle::kTgi, by_list), 424);
+  EXPECT_EQ(failure_label(by_list), telemetry::FailureLabel::kGeneration);
+  const Status by_plan(Code::kInvalidArgument, ErrorKind::kGeneration, "x", "max_new_tokens");
+  EXPECT_EQ(openai_code(by_plan), "generation_failed");
+  EXPECT_EQ(http_status(ApiStyle::kOpenAi, by_plan), 500);
   EXPECT_EQ(openai_code({Code::kNotFound, ErrorKind::kNotFound, "x", "model"}), "model_not_found");
   EXPECT_EQ(openai_code({Code::kNotFound, ErrorKind::kNotFound, "x"}), "unknown_url");
 }

@@ -20,6 +20,16 @@ Status nan_status() {
           "the model produced logits that are not numbers (NaN)"};
 }
 
+// Beside a list of the request's own it is that list that can be changed.
+Status nothing_allowed(const SamplingParams& p) {
+  const bool has_list = !p.allowed_tokens.empty();
+  return {has_list ? Code::kInvalidArgument : Code::kInternal,
+          ErrorKind::kGeneration,
+          "the model has no token here that the grammar or the allowed tokens of the request let "
+          "through",
+          has_list ? "allowed_token_ids" : ""};
+}
+
 bool has_count_penalty(const SamplingParams& p) {
   return p.frequency_penalty != 0.0F || p.presence_penalty != 0.0F;
 }
@@ -165,12 +175,7 @@ Result<SampleOutput> Sampler::sample(const SampleInput& input) {
   // What the steps before the mask do to an id is the same whichever others are there.
   const bool is_masked = !input.allowed.empty() && set_.assign_masked(input.logits, input.allowed);
   if (!is_masked && !set_.assign(input.logits)) return nan_status();
-  if (!process(input, is_masked)) {
-    return Status(Code::kInternal,
-                  ErrorKind::kGeneration,
-                  "the model has no token here that the grammar or the allowed tokens of the "
-                  "request let through");
-  }
+  if (!process(input, is_masked)) return nothing_allowed(p);
   const CandidateSet::Weights weights = set_.weights();
   top_.clear();
   const std::size_t limit =

@@ -76,7 +76,8 @@ class Sampler {
   // More than max(kTopTokensMax, n_top_tokens_max) alternatives are never reported.
   explicit Sampler(std::size_t vocab_max, std::size_t n_top_tokens_max = kTopTokensMax);
 
-  // Errors: kInternal with kind kGeneration if the logits hold a NaN, and if no id that is allowed is above -infinity.
+  // Errors, of kind kGeneration: kInternal if the logits hold a NaN, or if no id that is allowed is above -infinity;
+  // the latter is kInvalidArgument with the field allowed_token_ids if the request has such a list.
   Result<SampleOutput> sample(const SampleInput& input);
 
   static std::size_t bytes(std::size_t vocab_max);

@@ -268,12 +268,16 @@ TEST(Sampler, AGrammarThatAllowsNothingFails) {
   const float low = -std::numeric_limits<float>::infinity();
   const std::vector<float> row = {1.0F, low, 2.0F};
   Sampler sampler(row.size());
-  for (const SamplingParams& params : {SamplingParams{}, SamplingParams{.do_sample = true}}) {
+  for (const SamplingParams& params : {SamplingParams{},
+                                       SamplingParams{.do_sample = true},
+                                       SamplingParams{.allowed_tokens = {1}}}) {
+    const bool has_list = !params.allowed_tokens.empty();
     for (const auto& mask :
          {mask_of(3, {}), mask_of(3, {1}), std::vector<std::uint64_t>{~0x7ULL}}) {
       const auto out = sampler.sample({.logits = row, .params = &params, .allowed = mask});
-      EXPECT_EQ(out.status().code(), Code::kInternal);
+      EXPECT_EQ(out.status().code(), has_list ? Code::kInvalidArgument : Code::kInternal);
       EXPECT_EQ(out.status().kind(), ErrorKind::kGeneration);
+      EXPECT_EQ(out.status().field(), has_list ? "allowed_token_ids" : "");
       EXPECT_EQ(out.status().message(),
                 "the model has no token here that the grammar or the allowed tokens of the "
                 "request let through");

@@ -266,6 +266,28 @@ def test_refusals_below_v1(server):
     assert "/properties/a/type" in error["message"]
 
 
+STUCK = {"max_tokens": 4, "allowed_token_ids": [5]}
+STUCK_BODIES = [
+    ("/v1/completions", {**STUCK, "prompt": "a", "guided_choice": ["b"]}),
+    ("/v1/chat/completions", {**STUCK, "messages": MESSAGES, "guided_choice": ["b"]}),
+    ("/v1/responses", {"input": "a", "allowed_token_ids": [5], "text": {"format": {"type": "json_object"}}}),
+    ("/api/generate", {"model": "m", "prompt": "a", "format": "json", "options": {"allowed_token_ids": [5]}}),
+]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize(("path", "body"), STUCK_BODIES, ids=[path for path, _ in STUCK_BODIES])
+def test_allowed_tokens_that_the_form_does_not_let_through(server, path, body, stream):
+    """The request's fault, though the model alone finds it out."""
+    response = server.post(path, {**body, "stream": stream})
+    assert response.status_code == 400, response.text
+    if path == "/api/generate":
+        assert "no token here" in response.json()["error"], response.text
+    else:
+        error = response.json()["error"]
+        assert (error["type"], error["code"], error["param"]) == ("invalid_request_error", "invalid_value", "allowed_token_ids"), response.text
+
+
 def test_it_can_be_switched_off(launch):
     server = launch("--disable-grammar-support").wait_ready()
     response = server.post("/generate", {"inputs": PROMPT, "parameters": {"grammar": {"type": "regex", "value": "a"}}})
