@@ -39,6 +39,16 @@ std::string or_list(std::string_view words) {
   return out;
 }
 
+// The nearest float; of a number between two integers the nearest that is between them, too: bounds are integers, and
+// rounding shall make none right that is wrong, nor the other way round.
+float rounded(double number) {
+  const auto nearest = static_cast<float>(number);
+  const bool became_integer = std::trunc(nearest) == nearest && std::trunc(number) != number;
+  if (!became_integer) return nearest;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  return std::nextafter(nearest, number < static_cast<double>(nearest) ? -kInfinity : kInfinity);
+}
+
 std::string_view why_not(const DocumentedField& field, Place here) {
   if (here == kNativeDocument && (field.places & kNativeParameters) != 0) {
     return " must stand in `parameters`";
@@ -123,7 +133,7 @@ std::optional<float> FieldReader::read_float(std::string_view name) {
     fail_type(name, "a finite number", *value);
     return std::nullopt;
   }
-  return static_cast<float>(*number);
+  return rounded(*number);
 }
 
 std::optional<std::uint32_t> FieldReader::read_u32(std::string_view name) {

@@ -35,6 +35,7 @@ class FieldReader {
   const json::Value* find(std::string_view name);
 
   std::optional<bool> read_bool(std::string_view name);
+  // What is between two integers stays between them (below 2^23).
   std::optional<float> read_float(std::string_view name);
   std::optional<std::uint32_t> read_u32(std::string_view name);
   std::optional<std::uint64_t> read_u64(std::string_view name);
