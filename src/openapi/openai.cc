@@ -419,15 +419,16 @@ void describe_openai(Description& out, api::ApiStyle v1) {
                  .also = "/models/{model}",
                  .answer = "Model|AnthropicModel",
                  .refusals = {ErrorKind::kNotFound}});
-  out.operation({.method = "POST",
-                 .path = "/chat_tokenize",
-                 .id = "get_chat_tokenize",
-                 .about = "The prompt of a chat and its tokens.",
-                 .kind = Kind::kTokens,
-                 .request = "ChatRequest",
-                 .example = kExample,
-                 .answer = "ChatTokenizeResponse",
-                 .refusals = {ErrorKind::kTemplateError, ErrorKind::kToolError}});
+  out.operation(
+      {.method = "POST",
+       .path = "/chat_tokenize",
+       .id = "get_chat_tokenize",
+       .about = "The prompt of a chat and its tokens.",
+       .kind = Kind::kTokens,
+       .request = "ChatRequest",
+       .example = kExample,
+       .answer = "ChatTokenizeResponse",
+       .refusals = {ErrorKind::kTemplateError, ErrorKind::kToolError, ErrorKind::kNotFound}});
 }
 
 }  // namespace coxswain::openapi

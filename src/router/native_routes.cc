@@ -131,10 +131,12 @@ Status Api::tokenize(Ticket& ticket) {
 
 Status Api::chat_tokenize(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
-  COXSWAIN_ASSIGN_OR_RETURN(const api::ChatRequest request,
+  COXSWAIN_ASSIGN_OR_RETURN(api::ChatRequest request,
                             api::read_chat_request(body, options_.documents));
+  COXSWAIN_RETURN_IF_ERROR(check_model(request.model));
   COXSWAIN_RETURN_IF_ERROR(validator_.check_parameters(options_.auth.v1, request.parameters));
   COXSWAIN_ASSIGN_OR_RETURN(const ChatPrompt prompt, render(request));
+  COXSWAIN_RETURN_IF_ERROR(shape_answer(request, prompt, options_.auth.v1).status());
   tokenizer::EncodeOptions options;
   options.add_special_tokens = false;
   options.untrusted = prompt.untrusted;
