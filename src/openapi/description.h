@@ -67,6 +67,7 @@ struct Operation {
   std::string_view example = {};  // JSON of a body that is answered with 200
   std::string_view answer = {};   // type of the 200; empty: there is no body
   std::string_view answer_type = "application/json";
+  int also_status = 0;  // another status that has this answer, in place of an error; 0: none
   std::string_view event = {};  // type of what a stream consists of; empty: it never streams
   std::string_view event_type = "text/event-stream";
   std::string_view last_data = {};  // what a stream ends with where that is no JSON

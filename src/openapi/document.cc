@@ -255,6 +255,11 @@ class Writer {
       response.append_new("content", content("application/json", schema_of(error_object(style))));
       out.append_new(std::to_string(status), std::move(response));
     }
+    if (operation.also_status != 0) {
+      Tree response = tree({{"description", "The answer, where it says no."}});
+      response.append_new("content", content(operation.answer_type, schema_of(operation.answer)));
+      out.append_new(std::to_string(operation.also_status), std::move(response));
+    }
     return Value(std::move(out));
   }
 

@@ -51,6 +51,24 @@ TEST(Document, KeysAreAskedForWhereThereAreSome) {
   EXPECT_EQ(security({.version = "1", .has_keys = true}, "/generate", "post"), 3U);
 }
 
+TEST(Document, StatusesOfWhatIsNotThereOrNotReady) {
+  const json::Value document = make_document({.version = "1"});
+  // The object of the body; empty: the status is not there.
+  const auto body = [&](const char* path, const char* method, const char* status) -> std::string {
+    const json::Value* answer =
+        document.find("paths")->find(path)->find(method)->find("responses")->find(status);
+    if (answer == nullptr) return "";
+    const json::Value& media = *answer->find("content")->find("application/json");
+    return media.find("schema")->find("$ref")->as_string();
+  };
+  const std::string folder = "#/components/schemas/";
+  for (const char* path : {"/vertex", "/chat_tokenize"})
+    EXPECT_EQ(body(path, "post", "404"), folder + "ErrorResponse");
+  EXPECT_EQ(body("/v2/health/ready", "get", "503"), folder + "KserveReady");
+  EXPECT_EQ(body("/v2/models/{model}/ready", "get", "503"), folder + "KserveModelReady");
+  EXPECT_EQ(body("/v2/models/{model}", "get", "503"), "");
+}
+
 TEST(Pretty, LinesThatReadBackTheSame) {
   const json::Value document = make_document({.version = "1.0"});
   const std::string text = pretty(document);

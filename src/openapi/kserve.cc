@@ -153,7 +153,8 @@ void describe_kserve(Description& out) {
                  .id = "kserve_ready",
                  .about = "Whether requests are answered; 503 with the same document if not.",
                  .access = Access::kHealth,
-                 .answer = "KserveReady"});
+                 .answer = "KserveReady",
+                 .also_status = 503});
   out.operation({.method = "GET",
                  .path = "/v2/models/{model}",
                  .id = "kserve_model",
@@ -165,6 +166,7 @@ void describe_kserve(Description& out) {
                  .id = "kserve_model_ready",
                  .about = "Whether requests are answered; 503 with the same document if not.",
                  .answer = "KserveModelReady",
+                 .also_status = 503,
                  .refusals = {ErrorKind::kNotFound}});
 }
 

@@ -171,7 +171,8 @@ void describe_native(Description& out) {
                  .kind = Kind::kGenerates,
                  .request = "PredictRequest",
                  .example = R"({"instances":[{"inputs":"a","parameters":{"max_new_tokens":4}}]})",
-                 .answer = "PredictResponse"});
+                 .answer = "PredictResponse",
+                 .refusals = {ErrorKind::kTemplateError, ErrorKind::kNotFound}});
   out.operation({.method = "POST",
                  .path = "/generate_stream",
                  .id = "generate_stream",
