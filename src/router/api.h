@@ -214,9 +214,9 @@ class Api {
   http::Response model(const http::Request& request, const std::string& id) const;
   // Whose the request is, by the name of its key: what it may read and end.
   std::string owner_of(const http::Request& request) const;
-  http::Response stored_response(const http::Request& request, const std::string& id);
+  http::Response stored_response(const http::Request& request, const std::string& path);
   http::Response input_items(const http::Request& request, const std::string& id);
-  http::Response delete_response(const http::Request& request, const std::string& id);
+  http::Response delete_response(const http::Request& request, const std::string& path);
   http::Response cancel_response(const http::Request& request, const std::string& path);
   http::Response cancel_request(const http::Request& request, const std::string& id);
   http::Response kserve_ready() const;

@@ -1,5 +1,8 @@
 #include "router/error_response.h"
 
+#include <string>
+#include <utility>
+
 namespace coxswain::router {
 
 http::Response error_response(api::ApiStyle style,
@@ -14,6 +17,17 @@ http::Response error_response(api::ApiStyle style,
   if (out.status == 401) out.headers.emplace_back("www-authenticate", "Bearer");
   if (style == api::ApiStyle::kAnthropic && !request_id.empty())
     out.headers.emplace_back("request-id", request_id);
+  return out;
+}
+
+http::Response method_not_allowed(api::ApiStyle style,
+                                  std::string_view allowed,
+                                  std::string_view hint) {
+  std::string text = "this path takes ";
+  text.append(allowed).append(hint);
+  const Status why(Code::kInvalidArgument, ErrorKind::kMethodNotAllowed, std::move(text));
+  http::Response out = error_response(style, why);
+  out.headers.emplace_back("allow", allowed);
   return out;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A Status as an HTTP answer. Thread rule: pure function.
+// A Status as an HTTP answer. Thread rule: pure functions.
 
 #include <chrono>
 #include <string_view>
@@ -17,5 +17,11 @@ http::Response error_response(api::ApiStyle style,
                               const Status& status,
                               std::string_view request_id = {},
                               std::chrono::seconds retry_after = std::chrono::seconds(1));
+
+// 405 of a path below one whose routes are told apart by what it ends with. `allowed`: its methods, as in "GET, HEAD".
+// `hint`: what stands behind them in the message.
+http::Response method_not_allowed(api::ApiStyle style,
+                                  std::string_view allowed,
+                                  std::string_view hint = {});
 
 }  // namespace coxswain::router

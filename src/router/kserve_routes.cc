@@ -46,12 +46,10 @@ http::Response document(std::string body) {
   return out;
 }
 
-http::Response no_route(const http::Request& request) {
-  return error_response(api::ApiStyle::kNative,
-                        Status(Code::kNotFound,
-                               ErrorKind::kNotFound,
-                               "no route `" + request.method + " " + api::echo(request.path) +
-                                   "`; below a model are infer, generate, generate_stream, ready"));
+http::Response wrong_method(std::string_view allowed) {
+  return method_not_allowed(api::ApiStyle::kNative,
+                            allowed,
+                            "; below a model are infer, generate, generate_stream, ready");
 }
 
 }  // namespace
@@ -75,7 +73,7 @@ void Api::add_kserve_routes(http::Server& server) {
     if (verb == "infer") work = &Api::kserve_infer;
     if (verb == "generate") work = &Api::kserve_generate;
     if (verb == "generate_stream") work = &Api::kserve_generate_stream;
-    if (work == nullptr) return responder->send(no_route(*request));
+    if (work == nullptr) return responder->send(wrong_method("GET, HEAD"));
     accept(request, responder, generation_permits_, true, work);
   });
 }
@@ -90,7 +88,7 @@ http::Response Api::kserve_ready() const {
 
 http::Response Api::kserve_model(const http::Request& request) const {
   const ModelPath path = parse_path(request.path);
-  if (!path.verb.empty() && path.verb != "ready") return no_route(request);
+  if (!path.verb.empty() && path.verb != "ready") return wrong_method("POST");
   if (const Status known = check_kserve_model(request.path); !known.ok())
     return error_response(api::ApiStyle::kNative, known);
   if (path.verb.empty()) return document(api::kserve_model_document(path.model));

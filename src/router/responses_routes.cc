@@ -21,6 +21,26 @@ constexpr std::string_view kIdPrefix = "resp_";
 constexpr std::string_view kInputItems = "/input_items";
 constexpr std::string_view kCancel = "/cancel";
 
+// What a path below /v1/responses/ names: ID, or a part of it.
+struct ResponsePath {
+  std::string id;
+  std::string_view part = {};  // kInputItems, kCancel or none
+};
+
+ResponsePath parse_path(const std::string& path) {
+  for (const std::string_view part : {kInputItems, kCancel}) {
+    if (path.ends_with(part)) return {path.substr(0, path.size() - part.size()), part};
+  }
+  return {path};
+}
+
+http::Response wrong_method(std::string_view part) {
+  std::string_view allowed = "DELETE, GET, HEAD";
+  if (part == kInputItems) allowed = "GET, HEAD";
+  if (part == kCancel) allowed = "POST";
+  return method_not_allowed(api::ApiStyle::kOpenAi, allowed);
+}
+
 http::Response deletion(const std::string& id, std::string_view members) {
   http::Response out;
   out.body = R"({"id":)";
@@ -139,9 +159,10 @@ Status Api::respond(Ticket& ticket) {
   return start_call(std::move(setup), ticket);
 }
 
-http::Response Api::stored_response(const http::Request& request, const std::string& id) {
-  if (id.ends_with(kInputItems))
-    return input_items(request, id.substr(0, id.size() - kInputItems.size()));
+http::Response Api::stored_response(const http::Request& request, const std::string& path) {
+  const auto [id, part] = parse_path(path);
+  if (part == kInputItems) return input_items(request, id);
+  if (part == kCancel) return wrong_method(part);
   const auto found = responses_.find(id, owner_of(request));
   if (found == nullptr) return refusal(not_found("response", id, "response_id"));
   http::Response out;
@@ -167,7 +188,9 @@ http::Response Api::input_items(const http::Request& request, const std::string&
   return out;
 }
 
-http::Response Api::delete_response(const http::Request& request, const std::string& id) {
+http::Response Api::delete_response(const http::Request& request, const std::string& path) {
+  const auto [id, part] = parse_path(path);
+  if (!part.empty()) return wrong_method(part);
   if (!responses_.erase(id, owner_of(request)))
     return refusal(not_found("response", id, "response_id"));
   return deletion(id, R"(,"object":"response","deleted":true})");
@@ -175,15 +198,15 @@ http::Response Api::delete_response(const http::Request& request, const std::str
 
 // Whoever waits for the answer gets the end that every cancelled request has.
 http::Response Api::cancel_response(const http::Request& request, const std::string& path) {
-  const bool is_known = path.ends_with(kCancel);
-  const std::string id = path.substr(0, path.size() - (is_known ? kCancel.size() : 0));
+  const auto [id, part] = parse_path(path);
+  if (part != kCancel) return wrong_method(part);
   const std::string owner = owner_of(request);
-  if (is_known && responses_.find(id, owner) != nullptr) {
+  if (responses_.find(id, owner) != nullptr) {
     return refusal(invalid_argument(
         "response `" + api::echo(id) + "` has ended: only what runs can be cancelled",
         "response_id"));
   }
-  if (!is_known || !id.starts_with(kIdPrefix) || !running_.cancel(id, owner))
+  if (!id.starts_with(kIdPrefix) || !running_.cancel(id, owner))
     return refusal(not_found("response", id, "response_id"));
   http::Response out;
   out.body = api::cancelled_response(id, options_.unix_time(), options_.model_id);

@@ -57,6 +57,13 @@ def test_health_and_metadata(server):
     assert server.get(f"/v2/models/{model_of(server)}/ready").json()["ready"] is True
 
 
+def test_wrong_methods(server):
+    model = f"/v2/models/{model_of(server)}"
+    for method, path, allowed in (("GET", "/infer", "POST"), ("HEAD", "/generate", "POST"), ("POST", "", "GET, HEAD"), ("POST", "/ready", "GET, HEAD")):
+        refused = requests.request(method, server.url + model + path, json={}, timeout=60)
+        assert (refused.status_code, refused.headers["allow"]) == (405, allowed), (method, path, refused.text)
+
+
 def test_wrong_input_is_refused_by_name(server):
     url = f"/v2/models/{model_of(server)}/infer"
     for body, name in (({}, "`inputs`"), ({"inputs": [{"name": "a", "shape": [2], "datatype": "BYTES", "data": ["x"]}]}, "`inputs.0.shape`"),
