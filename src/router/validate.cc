@@ -100,7 +100,9 @@ Status check_rule(const ValidationInput& input,
   const std::optional<float> value = p.*rule.value;
   const request::Range& range = v1 ? rule.openai : rule.native;
   if (!value || range.contains(*value)) return {};
-  return wording.refuse(rule.field, range, *value);
+  // TGI takes 0 as greedy before it checks what is left.
+  const bool zero_is_taken = input.style == api::ApiStyle::kTgi && range == kNotNegative;
+  return wording.refuse(rule.field, zero_is_taken ? request::kPositive : range, *value);
 }
 
 api::Wording wording_of(const ValidationInput& input) {
