@@ -10,6 +10,7 @@
 #include "base/mutex.h"
 #include "base/thread_name.h"
 #include "batch/block_transfers.h"
+#include "batch/carriers.h"
 #include "batch/engine_admission.h"
 #include "batch/engine_core.h"
 #include "batch/handover_protocol.h"
@@ -78,6 +79,10 @@ class HandoverService::Impl : public std::enable_shared_from_this<Impl> {
   void send_one(const TransferPtr& t, const Mover::Send& each);
   static bool take_slots(Transfer& t);
   void pass(const TransferPtr& t, const Message& exported);
+  void passed(const TransferPtr& t,
+              std::uint32_t piece,
+              std::uint64_t as,
+              const Result<std::uint64_t>& n_bytes);
   void heard(const TransferPtr& t, bool from_giver, const Message& message, const Status& why);
   void give_up(const TransferPtr& t, Status why);
   void settle(const TransferPtr& t);
@@ -105,6 +110,7 @@ class HandoverService::Impl : public std::enable_shared_from_this<Impl> {
   const std::unique_ptr<BlockTransport> transport_;
   std::thread thread_;
   std::map<std::uint64_t, TransferPtr> transfers_;  // the service's thread
+  Carriers carriers_;                               // the service's thread
 
   mutable base::Mutex mu_;
   base::CondVar news_;
@@ -165,6 +171,7 @@ void HandoverService::Impl::stop() {
     }
   });
   thread_.join();
+  carriers_.stop();
 }
 
 // ---- the service's thread ----
@@ -278,19 +285,29 @@ void HandoverService::Impl::send_one(const TransferPtr& t, const Mover::Send& ea
 
 void HandoverService::Impl::pass(const TransferPtr& t, const Message& exported) {
   const std::uint64_t as = t->first_attachment + exported.piece;
-  const Result<std::uint64_t> passed = transport_->pass({.from = t->job.parked->runner.get(),
-                                                         .made = exported.attachment,
-                                                         .to = t->to_runner.get(),
-                                                         .as = as});
+  const BlockPassage passage{.from = t->job.parked->runner.get(),
+                             .made = exported.attachment,
+                             .to = t->to_runner.get(),
+                             .as = as};
+  carriers_.run([self = shared_from_this(), t, piece = exported.piece, passage] {
+    const Result<std::uint64_t> n_bytes = self->transport_->pass(passage);
+    self->post([self, t, piece, as = passage.as, n_bytes] { self->passed(t, piece, as, n_bytes); });
+  });
+}
+
+void HandoverService::Impl::passed(const TransferPtr& t,
+                                   std::uint32_t piece,
+                                   std::uint64_t as,
+                                   const Result<std::uint64_t>& n_bytes) {
   t->job.parked->slots->give();
   t->has_from_slot = false;
-  if (passed.ok()) {
-    t->n_bytes += passed.value();
+  if (n_bytes.ok()) {
+    t->n_bytes += n_bytes.value();
     ++t->n_pieces;
   } else if (t->why.ok()) {
-    t->why = passed.status();
+    t->why = n_bytes.status();
   }
-  send(t, t->mover.passed(exported.piece, passed.ok() ? as : 0));
+  send(t, t->mover.passed(piece, n_bytes.ok() ? as : 0));
 }
 
 void HandoverService::Impl::heard(const TransferPtr& t,
@@ -298,7 +315,8 @@ void HandoverService::Impl::heard(const TransferPtr& t,
                                   const Message& message,
                                   const Status& why) {
   if (t->why.ok()) t->why = why;
-  if (!from_giver && t->has_to_slot) {
+  // Where it was given up amid a piece, that may still arrive there.
+  if (!from_giver && t->has_to_slot && !t->has_from_slot) {
     t->to_slots->give();
     t->has_to_slot = false;
   }

@@ -11,7 +11,8 @@
 //
 // Every block that is leased for a transfer has a deadline on its side, so that nobody waits for a side that is gone.
 //
-// Thread rule: any thread. One thread of its own, which sleeps while nothing moves, carries bytes and calls `done`.
+// Thread rule: any thread. One thread of its own, which sleeps while nothing moves, calls `done`. Others wait for
+// bytes, so that no hand-over waits for those of another one (carriers.h).
 
 #include <chrono>
 #include <cstdint>

@@ -146,6 +146,40 @@ TEST(HandoverFaults, AHungTransferIsGivenUp) {
   from.runner->release();
 }
 
+TEST(HandoverFaults, NoOtherOneWaitsForBytesThatDoNotCome) {
+  const FakeRunnerOptions fake = handover_fake();
+  const Replica gone(fake);
+  const Replica there(fake);
+  const Replica to(fake);
+  FirstLife stuck = compute_prompt(gone, handover_request(90, 12, 1));
+  const GenerationRequest r = handover_request(90, 12, 2);
+  FirstLife first = compute_prompt(there, r);
+  std::promise<void> waits;
+  std::promise<void> ends;
+  HandoverService service(
+      {}, std::make_unique<FaultyTransport>([&](const BlockPassage& passage) -> Status {
+        if (passage.from != gone.runner.get()) return {};
+        waits.set_value();
+        ends.get_future().wait();
+        return {Code::kUnavailable, "told to fail"};
+      }));
+  auto sink = std::make_shared<Recorder>(stuck.rest.progress);
+  std::promise<HandoverResult> result;
+  service.start({.from = gone.engine.get(),
+                 .to = to.engine.get(),
+                 .parked = stuck.parked,
+                 .request = stuck.rest,
+                 .sink = sink},
+                [&](HandoverResult each) { result.set_value(std::move(each)); });
+  waits.get_future().wait();
+  const SecondLife second = go_on(service, there, to, first);
+  EXPECT_TRUE(second.result.moved);
+  expect_whole(fake, r, first, second);
+  ends.set_value();
+  EXPECT_FALSE(result.get_future().get().moved);
+  sink->wait_final();
+}
+
 TEST(HandoverFaults, ACancelledOneIsSubmittedToNobody) {
   const FakeRunnerOptions fake = handover_fake();
   const Replica from(fake);

@@ -64,10 +64,9 @@ struct PeerWeights::Lane {
        const std::shared_ptr<grpc::Channel>& channel,
        const pb::WeightsRequest& request)
       : source(source_in), stub(pb::Engine::NewStub(channel)) {
-    reader = stub->Weights(&context, request);
-    thread = std::thread([this] {
+    thread = std::thread([this, request] {
       base::name_thread("weights");
-      read_all();
+      read_all(request);
     });
   }
   ~Lane() {
@@ -84,7 +83,8 @@ struct PeerWeights::Lane {
     changed.notify_all();
   }
 
-  void read_all() {
+  void read_all(const pb::WeightsRequest& request) {
+    const auto reader = stub->Weights(&context, request);  // waits for a connection
     pb::WeightsPart part;
     while (reader->Read(&part)) {
       base::MutexLock lock(mu);
@@ -130,7 +130,6 @@ struct PeerWeights::Lane {
   Source& source;
   std::unique_ptr<pb::Engine::Stub> stub;
   grpc::ClientContext context;
-  std::unique_ptr<grpc::ClientReader<pb::WeightsPart>> reader;
   base::Mutex mu;
   base::CondVar changed;
   std::deque<pb::WeightsPart> parts GUARDED_BY(mu);

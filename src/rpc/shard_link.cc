@@ -113,8 +113,12 @@ struct ShardLink::Impl {
   Result<std::shared_ptr<grpc::Channel>> connect_one(bool watched) {
     if (address.empty()) return open_channel(path, options, watched ? &watch : nullptr);
     COXSWAIN_ASSIGN_OR_RETURN(auto channel, connect_peer());
-    if (watched && options.on_lost)
-      peer_watch = std::make_unique<PeerWatch>(channel, options.on_lost);
+    if (watched && options.on_lost) {
+      peer_watch = std::make_unique<PeerWatch>(channel, [this] {
+        is_gone = true;
+        options.on_lost();
+      });
+    }
     return channel;
   }
 
@@ -210,6 +214,11 @@ struct ShardLink::Impl {
     return alive;
   }
 
+  // What is asked of a machine that has vanished would wait until the connection that it is asked over knows.
+  Status reachable() const {
+    return is_gone ? unavailable("the connection to " + path + " has ended") : Status();
+  }
+
   Status health_lost(const grpc::Status& status) const { return lost("health of " + path, status); }
 
   void* tag_of(Event event) { return &tags[static_cast<std::size_t>(event)]; }
@@ -229,6 +238,7 @@ struct ShardLink::Impl {
   std::unique_ptr<pb::Engine::Stub> attachments;
   std::atomic<bool> is_lost{false};
   Status loss;
+  std::atomic<bool> is_gone{false};  // one of its connections has ended
 
   std::array<Event, 5> tags{
       Event::kStarted, Event::kWritten, Event::kRead, Event::kFinished, Event::kProbed};
@@ -337,6 +347,7 @@ Status ShardLink::receive(pb::StepsResponse& to, TimePoint until) {
 Status ShardLink::attach(const SharedAttachment& shared,
                          std::uint64_t epoch,
                          std::uint64_t stream) {
+  COXSWAIN_RETURN_IF_ERROR(impl_->reachable());
   const Attachment& attachment = shared.attachment;
   pb::AttachRequest message;
   message.set_stream(stream);
@@ -377,6 +388,7 @@ Status ShardLink::attach(const SharedAttachment& shared,
 }
 
 Status ShardLink::detach(std::uint64_t id, std::uint64_t epoch) {
+  COXSWAIN_RETURN_IF_ERROR(impl_->reachable());
   pb::DetachRequest request;
   request.set_epoch(epoch);
   request.set_id(id);
@@ -388,6 +400,7 @@ Status ShardLink::detach(std::uint64_t id, std::uint64_t epoch) {
 }
 
 Result<SharedAttachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch, TakeHow how) {
+  COXSWAIN_RETURN_IF_ERROR(impl_->reachable());
   pb::TakeRequest request;
   request.set_epoch(epoch);
   request.set_id(id);
@@ -437,6 +450,7 @@ const std::string& ShardLink::address() const {
 
 Status ShardLink::healthy() {
   if (impl_->is_lost) return unavailable("the stream to " + impl_->path + " is lost");
+  COXSWAIN_RETURN_IF_ERROR(impl_->reachable());
   v3::HealthResponse response;
   const grpc::Status status = impl_->unary([&](grpc::ClientContext* c) {
     return impl_->health->Health(c, v3::HealthRequest(), &response);
