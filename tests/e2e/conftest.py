@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+import hosts
 from demo import ASKS_FOR_A_TOOL, MESSAGES, PROMPT, TOOLS, WEATHER_RESULT
 from launcher import Launcher
 from machines import Fleet
@@ -57,6 +58,31 @@ def fleet(tmp_path_factory):
     made = Fleet(tmp_path_factory.mktemp("f"))
     yield made
     made.stop()
+
+
+HOSTS_ARE = pytest.StashKey[str]()
+
+
+@pytest.fixture
+def fleet_of_hosts(tmp_path_factory, pytestconfig):
+    """As fleet, on machines of their own where that can be. The test is on that of the router."""
+    with hosts.on_hosts() as (there, kind):
+        pytestconfig.stash[HOSTS_ARE] = kind
+        made = Fleet(tmp_path_factory.mktemp("f"), there)
+        yield made
+        made.stop()
+
+
+@pytest.fixture
+def fleet_of_links(fleet_of_hosts, pytestconfig):
+    if isinstance(fleet_of_hosts.host("router"), hosts.Loopback):
+        pytest.skip("no links to cut: the machines are " + pytestconfig.stash[HOSTS_ARE])
+    return fleet_of_hosts
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if HOSTS_ARE in config.stash:
+        terminalreporter.write_line("Machines of a fleet were " + config.stash[HOSTS_ARE])
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
-"""Shards and a router as on machines of their own, which know each other by certificates. All are on the loopback; nothing of
-what they say to each other knows that."""
+"""Shards and a router as on machines of their own, which know each other by certificates. Without hosts (hosts.py) all are on the
+loopback; nothing of what they say to each other knows that."""
 
+import itertools
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import time
 import pytest
 import requests
 
+from hosts import Loopback
 from launcher import BIN, MODEL
 from process_tree import stop_process
 
@@ -23,20 +25,28 @@ def openssl(*words):
 
 
 class Fleet:
-    """The certificates, and processes that end with the test."""
+    """The certificates, and processes that end with the test. The router is on the first host, shards are on the others in turn."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, hosts=(Loopback(),) * 2):
         self.folder = folder
         self.processes = {}
+        self.hosts = {"router": hosts[0]}
+        self.next_hosts = itertools.cycle(hosts[1:])
         self.server_name = None  # what all certificates have in the place of an address
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=fleet",
                 "-keyout", str(folder / "ca.key"), "-out", str(folder / "ca.pem"))
+
+    def host(self, name):
+        if name not in self.hosts:
+            self.hosts[name] = next(self.next_hosts)
+        return self.hosts[name]
 
     def files(self, name, authority="ca"):
         at = self.folder
         openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}", "-keyout", str(at / f"{name}.key"),
                 "-out", str(at / f"{name}.csr"))
-        (at / "san").write_text(f"subjectAltName={f'DNS:{self.server_name}' if self.server_name else 'IP:127.0.0.1'}\n")
+        who = f"DNS:{self.server_name}" if self.server_name else f"IP:{self.host(name).address}"
+        (at / "san").write_text(f"subjectAltName={who}\n")
         openssl("x509", "-req", "-in", str(at / f"{name}.csr"), "-CA", str(at / f"{authority}.pem"), "-CAkey", str(at / f"{authority}.key"), "-days", "2",
                 "-extfile", str(at / "san"), "-out", str(at / f"{name}.pem"))
         return ["--fleet-cert-path", at / f"{name}.pem", "--fleet-key-path", at / f"{name}.key", "--fleet-ca-path", at / "ca.pem",
@@ -44,7 +54,7 @@ class Fleet:
 
     def start(self, name, program, *words):
         log = open(self.folder / f"{name}.log", "wb")
-        with log:
+        with log, self.host(name).inside():
             self.processes[name] = subprocess.Popen([str(w) for w in (BIN / program, *words)], stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                                                     env={"PATH": os.environ["PATH"]})
 
@@ -58,9 +68,17 @@ class Fleet:
             time.sleep(0.05)
         return found
 
-    def shard(self, name, *words, listen="127.0.0.1:0"):
-        self.start(name, "text-generation-server", "serve", MODEL, "--uds-path", self.folder / name, "--fleet-listen", listen, *self.files(name), *words)
-        return "tcp://127.0.0.1:" + self.said(name, r"Other machines reach it at port (\d+)")[1]
+    def free_place(self, name):
+        """Where a shard of that name can listen."""
+        host = self.host(name)
+        with host.inside():
+            return f"{host.address}:{free_port(host.address)}"
+
+    def shard(self, name, *words, listen=None):
+        address = self.host(name).address
+        self.start(name, "text-generation-server", "serve", MODEL, "--uds-path", self.folder / name, "--fleet-listen", listen or f"{address}:0",
+                   *self.files(name), *words)
+        return f"tcp://{address}:" + self.said(name, r"Other machines reach it at port (\d+)")[1]
 
     def router(self, places, *words):
         self.start_router(*(w for place in places[:1] for w in ("--master-shard-uds-path", place)),
@@ -100,8 +118,8 @@ class Fleet:
             process.wait(60)
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+def free_port(address="127.0.0.1"):
+    with socket.create_server((address, 0)) as listener:
         return listener.getsockname()[1]
 
 

@@ -4,10 +4,16 @@ machine."""
 import re
 import subprocess
 
+import pytest
 import requests
 
 from launcher import BIN, MODEL
-from machines import STORY, answer, free_port, openssl, strike_amid_an_answer
+from machines import STORY, answer, openssl, strike_amid_an_answer
+
+
+@pytest.fixture
+def fleet(fleet_of_hosts):
+    return fleet_of_hosts
 
 
 def test_streams_outlive_a_machine(fleet):
@@ -24,7 +30,7 @@ def test_streams_outlive_a_machine(fleet):
 
 
 def test_a_router_starts_without_a_machine(fleet):
-    away = f"127.0.0.1:{free_port()}"
+    away = fleet.free_place("away")
     places = {"here": fleet.shard("here"), "away": f"tcp://{away}"}
     url = fleet.router([places["away"], places["here"]])
     assert [(r["address"], r["state"]) for r in fleet.fleet()["replicas"]] == [(places["away"], "lost"), (places["here"], "serving")]
@@ -37,7 +43,7 @@ def test_a_router_starts_without_a_machine(fleet):
 
 
 def test_a_router_waits_for_the_first_machine(fleet):
-    place = f"127.0.0.1:{free_port()}"
+    place = fleet.free_place("one")
     fleet.start_router("--master-shard-uds-path", f"tcp://{place}")
     fleet.said("router", "waiting for a shard")
     fleet.shard("one", listen=place)
@@ -70,9 +76,8 @@ def test_strangers_are_refused(fleet):
     for files, said in (([], "give all three"), (fleet.files("stranger", "others"), "no other machine would believe it")):
         done = subprocess.run([str(w) for w in (BIN / "text-generation-router", *words, *files)], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 2 and said in done.stderr, done.stderr
-    port = place.rpartition(":")[2]
-    probe = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-CAfile", str(fleet.folder / "ca.pem"), "-tls1_2"], input=b"GET\n",
-                           capture_output=True, timeout=60, check=False)
+    words = ["-connect", place.removeprefix("tcp://"), "-CAfile", str(fleet.folder / "ca.pem"), "-tls1_2"]
+    probe = subprocess.run(["openssl", "s_client", *words], input=b"GET\n", capture_output=True, timeout=60, check=False)
     assert b"error" in probe.stderr, probe.stderr
     assert "panic" not in fleet.log("one") and fleet.processes["one"].poll() is None
 
