@@ -276,6 +276,7 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   bool place_first();
   // fleet_live.cc
   bool is_loading(std::size_t replica) const;
+  bool may_load(std::size_t replica) const REQUIRES(mu_);
   bool is_open(std::size_t replica, bool any_whole) const REQUIRES(mu_);
   bool is_target(std::size_t replica) const REQUIRES(mu_);
   bool any_target() const REQUIRES(mu_);

@@ -141,6 +141,8 @@ Status Fleet::admit(std::size_t replica, Role role) {
                    {"requests", std::uint64_t{r.n_stays}}});
   r.role = role;
   if (!generates(role)) recall_generating(replica);
+  // Its engine may be about to get the runner that it has come with.
+  if (r.live != nullptr) r.live->restarted();
   open(replica);
   return {};
 }

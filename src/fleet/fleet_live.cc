@@ -25,6 +25,13 @@ bool Fleet::is_loading(std::size_t replica) const {
   return live != nullptr && live->loads();
 }
 
+// One whose runner has just come is asked first: a whole request would keep that runner until the last layer has come.
+bool Fleet::may_load(std::size_t replica) const {
+  const Replica& r = *replicas_[replica];
+  const bool is_new = r.live != nullptr && !r.live->is_known() && r.n_stays == 0;
+  return is_new || is_loading(replica);
+}
+
 // It may help.
 bool Fleet::is_target(std::size_t replica) const {
   return is_loading(replica) && serves(replica) && computes_prompts(replicas_[replica]->role);
@@ -38,13 +45,13 @@ bool Fleet::any_target() const {
 
 bool Fleet::any_whole() const {
   for (std::size_t i = 0; i < replicas_.size(); ++i)
-    if (serves(i) && !is_loading(i)) return true;
+    if (serves(i) && !may_load(i)) return true;
   return false;
 }
 
 // To whole requests, where anybody or nobody has all layers.
 bool Fleet::is_open(std::size_t replica, bool any_whole) const {
-  return serves(replica) && !(any_whole && is_loading(replica));
+  return serves(replica) && !(any_whole && may_load(replica));
 }
 
 bool Fleet::stays_with_target(const Stay& stay) const {

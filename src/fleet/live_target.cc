@@ -34,6 +34,7 @@ LiveTarget::State LiveTarget::state() const {
 void LiveTarget::set_phase(LivePhase phase) {
   state_.phase = phase;
   loads_ = phase == LivePhase::kLoading || phase == LivePhase::kRefractory;
+  known_ = phase != LivePhase::kUnknown;
 }
 
 LiveTarget::Prompt LiveTarget::prompt(std::uint64_t id) const {

@@ -59,12 +59,13 @@ class LiveTarget : public std::enable_shared_from_this<LiveTarget> {
   LiveTarget(batch::Engine& engine, std::function<void()> changed);
 
   State state() const;
-  bool loads() const { return loads_; }  // or is refractory
+  bool loads() const { return loads_; }     // or is refractory
+  bool is_known() const { return known_; }  // false: restarted(), and not answered since
   Prompt prompt(std::uint64_t id) const;
   // Prompts that it may be given more.
   std::size_t room(TimePoint now) const;
 
-  // Another runner: nothing is known of it.
+  // Another runner, or there may soon be one: nothing is known of it.
   void restarted();
   // Asks the runner what has arrived, if that may have changed and it is time. Returns when it is to be called again;
   // TimePoint::max(): when something has changed.
@@ -112,6 +113,7 @@ class LiveTarget : public std::enable_shared_from_this<LiveTarget> {
   std::optional<std::uint64_t> running_;
 
   std::atomic<bool> loads_{false};
+  std::atomic<bool> known_{true};
   mutable base::Mutex mu_;
   State state_ GUARDED_BY(mu_);
   std::map<std::uint64_t, Prompt> prompts_ GUARDED_BY(mu_);

@@ -121,8 +121,9 @@ class LiveFleet : public ::testing::Test {
   }
 
   // Replica 0 has all layers, replica 1 loads; the others have all layers, too.
-  void start_fleet(const std::vector<Role>& roles) {
-    std::vector<std::shared_ptr<StepRunner>> runners{donor_, target_};
+  void start_fleet(const std::vector<Role>& roles, bool target_comes_later = false) {
+    std::vector<std::shared_ptr<StepRunner>> runners{
+        donor_, target_comes_later ? start(options()) : target_};
     while (runners.size() < roles.size()) runners.push_back(start(options()));
     std::vector<fleet::FleetMember> members;
     for (std::size_t i = 0; i < roles.size(); ++i) {
@@ -132,11 +133,12 @@ class LiveFleet : public ::testing::Test {
                              },
                          .observer = nobody_,
                          .step_prompt_tokens = 24,
-                         .role = roles[i]});
+                         .role = roles[i],
+                         .present = i != 1 || !target_comes_later});
     }
     fleet_ = std::make_unique<fleet::Fleet>(
         members, fleet::FleetOptions{.apart_tokens_min = 5}, fleet::Fleet::Parts{.log = log_});
-    wait_until([&] { return live().phase == LivePhase::kLoading; });
+    if (!target_comes_later) wait_until([&] { return live().phase == LivePhase::kLoading; });
   }
 
   struct Open {
@@ -224,6 +226,20 @@ TEST_F(LiveFleet, ThePromptsThatWaitAreDivided) {
   EXPECT_EQ(fleet_->engine(1).stats().generated_tokens, 0U);
   source_->give_all();
   wait_until([&] { return live().phase == LivePhase::kWhole; });
+  expect_idle();
+}
+
+TEST_F(LiveFleet, OneThatComesAmidABacklogIsGivenNoWholeRequest) {
+  start_fleet({Role::kMixed, Role::kMixed}, true);
+  submit(8);
+  fleet_->engine(1).replace_runner(target_);
+  ASSERT_TRUE(fleet_->admit(1, Role::kMixed).ok());
+  give_layers(2);
+  wait_until([&] { return live().n_layers_run >= 4; });
+  donor_->set_open(true);
+  expect_answers();
+  EXPECT_EQ(fleet_->engine(1).stats().generated_tokens, 0U);
+  source_->give_all();
   expect_idle();
 }
 
