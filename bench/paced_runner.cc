@@ -35,11 +35,17 @@ batch::StepShape shape_of(const StepPlan& plan) {
   return out;
 }
 
+// Of a step, what its layers take: all of them, or those of a prompt that is divided.
+double share_of_layers(const LayerRange& layers, std::uint32_t n_layers) {
+  if (layers == LayerRange{} || n_layers == 0) return 1.0;
+  return static_cast<double>(layers.end - layers.begin) / n_layers;
+}
+
 }  // namespace
 
 Result<StepTicket> PacedRunner::submit(StepPlan plan) {
-  const Clock::duration takes =
-      plan.rows.empty() ? Clock::duration{} : of_seconds(step_seconds(costs_, shape_of(plan)));
+  const double share = plan.rows.empty() ? 0.0 : share_of_layers(plan.layers, n_layers_);
+  const Clock::duration takes = of_seconds(share * step_seconds(costs_, shape_of(plan)));
   Result<StepTicket> ticket = inner_.submit(std::move(plan));
   if (ticket.ok()) {
     last_due_ = std::max(last_due_, Clock::now()) + takes;

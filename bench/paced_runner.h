@@ -1,8 +1,10 @@
 #pragma once
-// PacedRunner: a runner whose results come when a machine with given costs would have them, and not before.
+// PacedRunner: a runner whose results come when a machine with given costs would have them, and not before. A step of
+// some layers takes their share of what a step of all layers would.
 //
 // Thread rule: as StepRunner.
 
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -15,7 +17,8 @@ namespace coxswain::bench {
 
 class PacedRunner final : public StepRunner {
  public:
-  PacedRunner(StepRunner& inner, const StepCosts& costs) : inner_(inner), costs_(costs) {}
+  PacedRunner(StepRunner& inner, const StepCosts& costs)
+      : inner_(inner), costs_(costs), n_layers_(inner.info().n_layers) {}
 
   RunnerInfo info() const override { return inner_.info(); }
   Result<StepTicket> submit(StepPlan plan) override;
@@ -33,6 +36,7 @@ class PacedRunner final : public StepRunner {
 
   StepRunner& inner_;
   const StepCosts costs_;
+  const std::uint32_t n_layers_;
   std::deque<Due> due_;  // of the plans in flight
   TimePoint last_due_{};
   std::optional<StepResult> held_;  // computed before its time

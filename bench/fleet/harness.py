@@ -86,6 +86,18 @@ def cpu_of_this():
     )
 
 
+# Fields of /proc/PID/stat, counted from 1: user and system time, of itself and of those that it has waited for.
+ITSELF, CHILDREN = (14, 15), (16, 17)
+
+
+def cpu_of(pid, fields=ITSELF):
+    try:
+        words = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return sum(int(words[i - 3]) for i in fields) / os.sysconf("SC_CLK_TCK")
+
+
 # ---- other programs of ours
 
 
@@ -261,17 +273,9 @@ class Fleet(Launcher):
 
     def cpu_seconds(self):
         """{"router": s, "shards": s}, those that have ended included."""
-
-        def of(pid, fields):
-            try:
-                words = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                return 0.0
-            return sum(int(words[i - 3]) for i in fields) / os.sysconf("SC_CLK_TCK")
-
         router = self.router_pid()
-        out = {"router": of(router, (14, 15)) if router else 0.0}
-        out["shards"] = sum(of(pid, (14, 15)) for pid in self.shards().values()) + of(self.process.pid, (16, 17))
+        out = {"router": cpu_of(router) if router else 0.0}
+        out["shards"] = sum(map(cpu_of, self.shards().values())) + cpu_of(self.process.pid, CHILDREN)
         return out
 
 
@@ -347,11 +351,12 @@ def ask(port, answer, number, begin):
 NUMBERS = itertools.count()
 
 
-def replay(port, requests):
-    """requests: (arrival_s, input_tokens, output_tokens); each is sent at its time, whatever the others do."""
+def replay(port, requests, begin=None):
+    """requests: (arrival_s, input_tokens, output_tokens); each is sent at its time, whatever the others do. Times count
+    from `begin` on."""
     answers = [Answer(*request) for request in requests]
     threads = []
-    begin = time.monotonic() + 0.2
+    begin = begin or time.monotonic() + 0.2
     for answer in answers:
         time.sleep(max(0.0, begin + answer.arrival - time.monotonic()))
         thread = threading.Thread(target=ask, args=(port, answer, next(NUMBERS), begin))

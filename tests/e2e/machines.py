@@ -10,7 +10,6 @@ import socket
 import subprocess
 import time
 
-import pytest
 import requests
 
 from hosts import Loopback
@@ -33,6 +32,7 @@ class Fleet:
         self.hosts = {"router": hosts[0]}
         self.next_hosts = itertools.cycle(hosts[1:])
         self.server_name = None  # what all certificates have in the place of an address
+        self.environment = {"PATH": os.environ["PATH"]}
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=fleet",
                 "-keyout", str(folder / "ca.key"), "-out", str(folder / "ca.pem"))
 
@@ -56,7 +56,7 @@ class Fleet:
         log = open(self.folder / f"{name}.log", "wb")
         with log, self.host(name).inside():
             self.processes[name] = subprocess.Popen([str(w) for w in (BIN / program, *words)], stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                                                    env={"PATH": os.environ["PATH"]})
+                                                    env=self.environment)
 
     def log(self, name):
         return (self.folder / f"{name}.log").read_text(errors="replace")
@@ -155,4 +155,4 @@ def strike_amid_an_answer(fleet, url, places, strike):
             texts = [line["generated_text"] for line in lines]
             if struck:
                 return seed, struck, texts[-1]
-    pytest.fail("no answer was long enough")
+    raise AssertionError("no answer was long enough")

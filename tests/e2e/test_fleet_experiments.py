@@ -11,6 +11,7 @@ import pytest
 from demo import ROOT
 from launcher import BIN
 
+PACED = BIN / "coxswain-bench-paced-server"
 SIMULATOR = BIN / "coxswain-bench-fleet-sim"
 needs_simulator = pytest.mark.skipif(not SIMULATOR.exists(), reason=f"{SIMULATOR} is not built")
 
@@ -23,6 +24,7 @@ def experiment(folder, *words):
 
 def document_of(folder, run, name):
     """What it wrote: with a table, checks that are those of its output, times, and a figure that is XML."""
+    assert (folder / f"{name}.json").exists(), run.stdout + run.stderr
     document = json.loads((folder / f"{name}.json").read_text())
     assert f"== {name}\n{document['what']}\n" in run.stdout and "\n---" in run.stdout
     assert document["checks"] and document["figures"] and document["wall_s"] > 0 and document["cpu_s"] > 0
@@ -38,6 +40,18 @@ def test_answers_are_the_plain_ones_whatever_happens_to_replicas(tmp_path):
     document = document_of(tmp_path, run, "e9")
     assert all(check["holds"] for check in document["checks"])
     assert {arm: figures["wrong"] for arm, figures in document["figures"].items()} == dict.fromkeys(document["figures"], 0)
+    assert document["cpu_of"]["router"] > 0 and document["cpu_of"]["shards"] > 0
+
+
+@pytest.mark.skipif(not PACED.exists(), reason=f"{PACED} is not built")
+def test_a_burst_while_a_replica_loads_is_told_of_each_arm(tmp_path):
+    run = experiment(tmp_path, "live")
+    document = document_of(tmp_path, run, "live")
+    assert run.returncode == (0 if all(check["holds"] for check in document["checks"]) else 1), run.stdout + run.stderr
+    assert document["checks"][-1]["holds"], run.stdout + run.stderr
+    for arms in document["figures"]["runs"].values():
+        assert all(0 < figures["ttft_p50_s"] <= figures["ttft_p99_s"] <= figures["gone_s"] for runs in arms.values() for figures in runs)
+        assert arms["live"][0]["first_layers"]["layers"] > 0 and arms["stop"][0]["divided"]["moved"] == 0
     assert document["cpu_of"]["router"] > 0 and document["cpu_of"]["shards"] > 0
 
 
