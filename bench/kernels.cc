@@ -37,7 +37,8 @@ same run.
 
   --threads N       threads of the pool (all CPUs)
   --isa NAME        the instruction set, as --isa of the server (the best that this CPU has)
-  --only TEXT       only what has TEXT in its name, e.g. bf16, attention, elementwise
+  --only TEXT       only what has TEXT in its name, e.g. bf16, attention, elementwise; attention's
+                    are `attention TYPE decode` and `attention TYPE prompt`
   --clock wall|cpu  cpu counts the time of this thread alone: for --threads 1 on a machine that
                     others use as well (wall)
 
@@ -137,7 +138,7 @@ class Bench {
   double layer_seconds(const Weights& weights, std::size_t m);
   void print_decode(const Weights& weights, const WeightFormat& format);
   void print_rows(const Weights& weights, const WeightFormat& format, std::size_t m);
-  // Of `n_streams` sequences, the last n_rows of `length` positions each. They share one cache.
+  // Of `n_streams` sequences, the last n_rows of `length` positions each.
   void attention_rows(tensor::DType type,
                       std::size_t n_streams,
                       std::size_t n_rows,
@@ -257,7 +258,7 @@ void Bench::linears(const WeightFormat& format) {
     print_rows(weights, format, m);
 }
 
-// The cache of a model's layers for one sequence: as many as make a decode read from memory.
+// Caches of a model's layers for some sequences: of as many layers as make a decode read from memory.
 class LayersCache {
  public:
   static constexpr std::size_t kHeads = 32;
@@ -265,18 +266,20 @@ class LayersCache {
   static constexpr std::size_t kDim = 64;
   static constexpr std::size_t kTokens = 16;
 
-  LayersCache(tensor::DType type, std::size_t length)
+  LayersCache(tensor::DType type, std::size_t n_streams, std::size_t length)
       : type_(type),
+        length_(length),
         block_bytes_(kKvHeads * kernels::kv_head_bytes(type, kTokens, kDim)),
-        blocks_(length / kTokens),
+        blocks_(n_streams * length / kTokens),
         region_bytes_(blocks_.size() * block_bytes_),
-        bytes_(require(tensor::AlignedBuffer::allocate(2 * region_bytes_ * kLayers))) {
+        n_layers_(std::clamp<std::size_t>(kColdBytes / layer_bytes(), 2, kLayers)),
+        bytes_(require(tensor::AlignedBuffer::allocate(n_layers_ * layer_bytes()))) {
     for (std::size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = static_cast<BlockId>(i);
   }
 
   kernels::KvLayerView layer(std::size_t index) {
     kernels::KvLayerView view;
-    view.k = bytes_.data() + 2 * index * region_bytes_;
+    view.k = bytes_.data() + index * layer_bytes();
     view.v = view.k + region_bytes_;
     view.k_block_stride_bytes = view.v_block_stride_bytes = block_bytes_;
     view.type = type_;
@@ -285,34 +288,42 @@ class LayersCache {
     view.k_head_dim = view.v_head_dim = kDim;
     return view;
   }
+  std::size_t n_layers() const { return n_layers_; }
   std::size_t layer_bytes() const { return 2 * region_bytes_; }
-  // The last n_rows positions.
-  kernels::AttentionSequence rows(std::size_t n_rows) const {
+  // The last n_rows positions of a stream.
+  kernels::AttentionSequence rows(std::size_t stream, std::size_t n_rows) const {
+    const std::size_t n_blocks = length_ / kTokens;
     kernels::AttentionSequence sequence;
     sequence.n_rows = n_rows;
-    sequence.first_position = static_cast<std::int32_t>(blocks_.size() * kTokens - n_rows);
-    sequence.blocks = blocks_;
+    sequence.first_position = static_cast<std::int32_t>(length_ - n_rows);
+    sequence.blocks = std::span(blocks_).subspan(stream * n_blocks, n_blocks);
     return sequence;
   }
 
  private:
+  static constexpr std::size_t kColdBytes = std::size_t{256} << 20;
+
   tensor::DType type_;
+  std::size_t length_;
   std::size_t block_bytes_;
   std::vector<BlockId> blocks_;
   std::size_t region_bytes_;
+  std::size_t n_layers_;
   tensor::AlignedBuffer bytes_;
 };
 
 void Bench::attention() {
-  if (!wanted("attention")) return;
   for (const tensor::DType type :
        {tensor::DType::kBf16, tensor::DType::kI8, tensor::DType::kI4, tensor::DType::kF8E4M3}) {
-    for (const std::size_t length : {std::size_t{512}, std::size_t{2048}}) {
-      attention_rows(type, 1, 1, length);
-      attention_rows(type, 1, length, length);
+    const std::string name = "attention " + std::string(tensor::name_of(type));
+    if (wanted(name + " decode")) {
+      for (const std::size_t length : {512U, 2048U, 8192U}) attention_rows(type, 1, 1, length);
+      attention_rows(type, 256, 1, 64);
+      attention_rows(type, 32, 1, 2048);
     }
-    attention_rows(type, 1, 1, 8192);
-    attention_rows(type, 256, 1, 64);
+    if (wanted(name + " prompt")) {
+      for (const std::size_t length : {512U, 2048U}) attention_rows(type, 1, length, length);
+    }
   }
 }
 
@@ -322,23 +333,27 @@ void Bench::attention_rows(tensor::DType type,
                            std::size_t length) {
   constexpr std::size_t kWidth = LayersCache::kHeads * LayersCache::kDim;
   constexpr std::size_t kKvWidth = LayersCache::kKvHeads * LayersCache::kDim;
-  LayersCache cache(type, length);
+  LayersCache cache(type, n_streams, length);
   const std::vector<float> x = random_values(std::max(length, n_streams) * kWidth);
   std::vector<float> out(n_streams * n_rows * kWidth);
   auto scratch = require(tensor::AlignedBuffer::allocate(
       kernels::attention_scratch_bytes(exec_.n_threads(), LayersCache::kHeads, LayersCache::kDim)));
-  const kernels::AttentionSequence everything = cache.rows(length);
-  for (std::size_t layer = 0; layer < kLayers; ++layer) {
-    table_.kv_write(exec_,
-                    {cache.layer(layer), x.data(), kKvWidth, x.data(), kKvWidth, {&everything, 1}});
+  std::vector<kernels::AttentionSequence> sequences;
+  for (std::size_t i = 0; i < n_streams; ++i) {
+    const kernels::AttentionSequence everything = cache.rows(i, length);
+    for (std::size_t layer = 0; layer < cache.n_layers(); ++layer) {
+      table_.kv_write(
+          exec_, {cache.layer(layer), x.data(), kKvWidth, x.data(), kKvWidth, {&everything, 1}});
+    }
+    sequences.push_back(cache.rows(i, n_rows));
+    sequences.back().first_row = i * n_rows;
   }
-  std::vector<kernels::AttentionSequence> sequences(n_streams, cache.rows(n_rows));
-  for (std::size_t i = 0; i < n_streams; ++i) sequences[i].first_row = i * n_rows;
   std::vector<double> times;
+  const double before = reader_.measure(exec_.pool(), options_.timer);
   others_.begin();
   for (std::size_t repeat = 0; repeat < 4 * kLayers; ++repeat) {
     kernels::AttentionArgs args;
-    args.cache = cache.layer(repeat % kLayers);
+    args.cache = cache.layer(repeat % cache.n_layers());
     args.q = x.data();
     args.q_stride = args.out_stride = kWidth;
     args.out = out.data();
@@ -351,15 +366,17 @@ void Bench::attention_rows(tensor::DType type,
     times.push_back(now(options_.timer) - start);
   }
   others_.end();
+  const double read = std::max(before, reader_.measure(exec_.pool(), options_.timer));
   std::sort(times.begin(), times.end());
   const double seconds = times[times.size() / 2];
   const double rows = static_cast<double>(n_rows);
   const double keys =
       static_cast<double>(n_streams) * rows * (static_cast<double>(length) - (rows - 1) / 2);
   const double operations = keys * kWidth * 4;
+  const double rate = static_cast<double>(cache.layer_bytes()) / seconds;
   std::printf(
       "attention %3zu x %4zu rows, %4zu positions, %s cache: %8.1f us a layer, %.3f T/s (%3.0f "
-      "%% of f32 peak), %.1f GB/s of cache\n",
+      "%% of f32 peak), %.1f GB/s of cache (%3.0f %% of %.1f)\n",
       n_streams,
       n_rows,
       length,
@@ -367,7 +384,9 @@ void Bench::attention_rows(tensor::DType type,
       seconds * 1e6,
       operations / seconds / 1e12,
       100 * operations / seconds / peaks_.f32,
-      static_cast<double>(n_streams * cache.layer_bytes()) / seconds / 1e9);
+      rate / 1e9,
+      100 * rate / read,
+      read / 1e9);
 }
 
 void Bench::elementwise() {
