@@ -24,7 +24,7 @@ struct RowGroup {
   std::byte* panel;        // the first unit of the first row
   std::size_t panel_rows;  // of the whole panel
   std::span<const std::byte* const> rows;
-  std::size_t n_units;
+  std::size_t n_units;  // of one word
 };
 
 // Unit by unit, so that stores are in order.
@@ -85,17 +85,10 @@ void interleave_words(const RowGroup& group) {
   }
 }
 
-// Units of any size; the usual ones have a loop of their own.
-void interleave_units(const RowGroup& group, std::size_t unit_bytes) {
-  if (unit_bytes == 2) return interleave<2>(group);
-  if (unit_bytes == 4) return interleave_words(group);
-  for (std::size_t u = 0; u < group.n_units; ++u) {
-    for (std::size_t r = 0; r < group.rows.size(); ++r) {
-      std::memcpy(group.panel + (u * group.panel_rows + r) * unit_bytes,
-                  group.rows[r] + u * unit_bytes,
-                  unit_bytes);
-    }
-  }
+// Words of 1, 2 or 4 bytes.
+void interleave_words_of(std::size_t word_bytes, const RowGroup& group) {
+  if (word_bytes == 4) return interleave_words(group);
+  word_bytes == 2 ? interleave<2>(group) : interleave<1>(group);
 }
 
 // Where the parts of an image are.
@@ -114,9 +107,11 @@ struct Places {
                     kernel.unit_bytes),
         n_groups(format.n_groups(k)) {}
 
+  // Units of more are several of these.
+  std::size_t unit_word() const { return std::min<std::size_t>(kernel.unit_bytes, 4); }
   // Of the first unit of row n.
   std::size_t unit(std::size_t n) const {
-    return n / kernel.panel * panel_bytes + n % kernel.panel * kernel.unit_bytes;
+    return n / kernel.panel * panel_bytes + n % kernel.panel * unit_word();
   }
   // Of a group's parameters. More than four bytes of them are words of four, each of all outputs side by side.
   std::size_t word_bytes() const { return std::min<std::size_t>(format.scale_bytes, 4); }
@@ -165,11 +160,11 @@ class Packer {
         rows_[r] = encode(i + r, row);
         put_parameters(first + r);
       }
-      interleave_units({image_.bytes.data() + places_.unit(first),
-                        panel,
-                        std::span(rows_).first(count),
-                        places_.n_units},
-                       places_.kernel.unit_bytes);
+      interleave_words_of(places_.unit_word(),
+                          {image_.bytes.data() + places_.unit(first),
+                           panel,
+                           std::span(rows_).first(count),
+                           row_bytes_ / places_.unit_word()});
       i += count;
     }
   }
@@ -302,8 +297,9 @@ void unpack_row(const MatrixImage& image, std::size_t row, float* out) {
     const std::size_t n_units = round_up(count, kernel.unit_values) / kernel.unit_values;
     const std::byte* from = image.bytes.data() + places.unit(row) +
                             i / kernel.unit_values * kernel.panel * kernel.unit_bytes;
-    for (std::size_t u = 0; u < n_units; ++u, from += std::size_t{kernel.panel} * kernel.unit_bytes)
-      std::memcpy(values + u * kernel.unit_bytes, from, kernel.unit_bytes);
+    const std::size_t word = places.unit_word();
+    for (std::size_t at = 0; at < n_units * kernel.unit_bytes; at += word)
+      std::memcpy(values + at, from + at * kernel.panel, word);
     const std::size_t first_group = group == 0 ? 0 : i / group;
     const std::size_t end_group = group == 0 ? places.n_groups : (i + count + group - 1) / group;
     for (std::size_t g = first_group; g < end_group; ++g) {

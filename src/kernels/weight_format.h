@@ -37,7 +37,7 @@ using FormatId = std::uint16_t;
 
 // One row as a format holds it, on its way into panels or back.
 struct EncodedRow {
-  std::byte* values = nullptr;  // [ceil(k / 8) * bits], in units of the format
+  std::byte* values = nullptr;  // [ceil(k / 16) * 2 * bits], in units of the format
   std::byte* scales = nullptr;  // [n_groups] of scale_bytes, group 0 first
   std::int32_t* sum = nullptr;  // of the row's values as integers, where the format keeps it
 };

@@ -95,7 +95,7 @@ void split_q4_k(const std::byte* block, const BlockParts& out) {
     out.codes[i] = static_cast<std::uint8_t>(four_bits(block + 16, i));
 }
 
-// Codes of 6 bits less 32, held in 8.
+// Codes of 6 bits less 32.
 void split_q6_k(const std::byte* block, const BlockParts& out) {
   std::memcpy(out.scale, block + 208, 2);
   std::memcpy(out.sub_scales, block + 192, 16);
@@ -103,7 +103,7 @@ void split_q6_k(const std::byte* block, const BlockParts& out) {
     const std::size_t in_half = i % 128;
     const std::uint32_t low =
         byte_at(block, i / 128 * 64 + in_half % 64) >> (in_half / 64 * 4) & 15U;
-    out.codes[i] = static_cast<std::uint8_t>((low | two_bits(block + 128, i) << 4U) + 128 - 32);
+    out.codes[i] = static_cast<std::uint8_t>(low | two_bits(block + 128, i) << 4U);
   }
 }
 
@@ -134,7 +134,7 @@ const BlockCodes* find_block_codes(std::string_view type) {
       {"TQ1_0", {signed_codes(4, kSuper), split_tq1_0}},
       {"TQ2_0", {signed_codes(4, kSuper), split_tq2_0}},
       {"Q4_K", {in_sub_groups(with_minimum(), 32), split_q4_k}},
-      {"Q6_K", {in_sub_groups(signed_codes(8, kSuper), 16), split_q6_k}},
+      {"Q6_K", {in_sub_groups(signed_codes(6, kSuper), 16), split_q6_k}},
   }};
   const auto* const found =
       std::ranges::find(kTypes, type, &std::pair<std::string_view, BlockCodes>::first);

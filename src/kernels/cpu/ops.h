@@ -103,7 +103,8 @@ struct EncodeArgs {
 };
 
 // A linear kernel. Weights are packed as [n / panel][k / unit_values][panel][unit], zero beyond n and k; a unit is
-// unit_values inputs of one output. Each output is one chain of additions in ascending k, whatever the tile.
+// unit_values inputs of one output. Units of more than four bytes lie word by word, each of all outputs of the panel
+// side by side. Each output is one chain of additions in ascending k, whatever the tile.
 struct LinearKernel {
   uint32_t layout_id;
   uint32_t panel;         // outputs side by side, <= kPanelMax

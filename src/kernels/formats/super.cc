@@ -1,4 +1,4 @@
-// Super4 and Super8 (super.h): how rows become codes. Of floats only plainly, each sub-group with 1: nobody asks for it
+// Super4 and Super6 (super.h): how rows become codes. Of floats only plainly, each sub-group with 1: nobody asks for it
 // but probes and tests.
 
 #include <algorithm>
@@ -42,19 +42,19 @@ struct Parameters {
 
 template <typename Codes>
 void put_codes(const std::uint8_t* codes, std::size_t n, std::byte* units) {
-  if constexpr (Codes::kUnitValues == 4) {
-    for (std::size_t i = 0; i < n; ++i) units[i] = static_cast<std::byte>(codes[i]);
-  } else {
-    for (std::size_t i = 0; i < n; ++i) {
-      const std::size_t j = i % 8;
-      units[i / 8 * 4 + j % 4] |= static_cast<std::byte>(j < 4 ? codes[i] : codes[i] << 4);
-    }
+  for (std::size_t i = 0; i < n; ++i) {
+    std::byte* const unit = units + i / Codes::kUnitValues * Codes::kUnitBytes;
+    const std::size_t j = i % Codes::kUnitValues;
+    const unsigned lower = codes[i] & 15U;
+    unit[j / 8 * 4 + j % 4] |= static_cast<std::byte>(j % 8 < 4 ? lower : lower << 4);
+    if constexpr (Codes::kHighest > 15)
+      unit[8 + j % 4] |= static_cast<std::byte>(codes[i] >> 4 << (j / 4 * 2));
   }
 }
 
 template <typename Codes>
 void encode(const float* x, std::size_t k, const EncodedRow& out) {
-  std::memset(out.values, 0, (k * Codes::kUnitBytes + Codes::kUnitValues - 1) / Codes::kUnitValues);
+  std::memset(out.values, 0, (k + Codes::kUnitValues - 1) / Codes::kUnitValues * Codes::kUnitBytes);
   std::array<std::uint8_t, kSuperInputs> codes{};
   for (std::size_t i = 0; i < k; i += kSuperInputs) {
     const std::size_t n = std::min<std::size_t>(kSuperInputs, k - i);
@@ -66,8 +66,8 @@ void encode(const float* x, std::size_t k, const EncodedRow& out) {
       least = std::min(least, x[j]);
       most = std::max(most, x[j]);
     }
-    const float range =
-        Codes::kHasMinima ? (most - least) / Codes::kHighest : std::max(most, -least) / 127.0F;
+    const float range = Codes::kHasMinima ? (most - least) / Codes::kHighest
+                                          : std::max(most, -least) / (Codes::kZero - 1);
     Parameters parameters;
     parameters.subs.fill(1);
     parameters.scale = float_to_f16(is_finite ? range : std::numeric_limits<float>::quiet_NaN());
@@ -150,6 +150,6 @@ constexpr WeightFormat make_format(std::string_view name) {
 }  // namespace
 
 constinit const WeightFormat formats::kSuper4 = make_format<Super4>("int4-super");
-constinit const WeightFormat formats::kSuper8 = make_format<Super8>("int8-super");
+constinit const WeightFormat formats::kSuper6 = make_format<Super6>("int6-super");
 
 }  // namespace coxswain::kernels

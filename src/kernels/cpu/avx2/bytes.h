@@ -17,7 +17,19 @@ struct Set {
   static Bytes and_bytes(Bytes a, int mask) {
     return _mm256_and_si256(a, _mm256_set1_epi8(static_cast<char>(mask)));
   }
-  // Bits from the byte above come in: mask them away.
+  // a | (b & mask)
+  static Bytes or_masked(Bytes a, Bytes b, int mask) {
+    return _mm256_or_si256(a, and_bytes(b, mask));
+  }
+  // Bits from the byte above or below come in: mask them away. Negative: to the right.
+  template <int kBits>
+  static Bytes shift_left(Bytes a) {
+    if constexpr (kBits < 0) {
+      return shift_right<-kBits>(a);
+    } else {
+      return _mm256_slli_epi16(a, kBits);
+    }
+  }
   template <int kBits>
   static Bytes shift_right(Bytes a) {
     return _mm256_srli_epi16(a, kBits);

@@ -18,14 +18,19 @@ inline constexpr uint32_t kBlockValues = 4096;
 template <typename Codes>
 inline constexpr bool kAsSigned = Codes::kHighest > 127;
 
-// Units whose products may be added up in 16 bits: each lane takes 2 products of each of a unit's parts.
+// Parts whose products may be added up in 16 bits: each lane takes 2 products of each.
+template <typename Codes>
+constexpr int parts_in_16_bits() {
+  constexpr int kMagnitude = kAsSigned<Codes> ? 128 : Codes::kHighest;
+  return 32767 / (2 * 127 * kMagnitude);
+}
 template <typename Codes>
 constexpr size_t units_in_16_bits() {
-  constexpr int kMagnitude = kAsSigned<Codes> ? 128 : Codes::kHighest;
-  return 32767 / (2 * 127 * kMagnitude * Codes::kParts);
+  return static_cast<size_t>(parts_in_16_bits<Codes>()) / Codes::kParts;
 }
 
-template <typename Codes, int kPart, int kRows, int kVectors>
+// Parts [kPart, kEnd) of a unit.
+template <typename Codes, int kPart, int kRows, int kVectors, int kEnd = Codes::kParts>
 inline void multiply_part(__m256i (&sum)[kRows][kVectors],
                           const uint8_t* w,
                           const uint8_t* a,
@@ -33,7 +38,7 @@ inline void multiply_part(__m256i (&sum)[kRows][kVectors],
   __m256i codes[kVectors];
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
-    codes[v] = Codes::template codes<Set, kPart>(Set::load(w + v * 32));
+    codes[v] = codes_at<Codes, kPart, kPanel>(w + v * 32);
     if constexpr (kAsSigned<Codes>)
       codes[v] = _mm256_xor_si256(codes[v], _mm256_set1_epi8(static_cast<char>(0x80)));
   }
@@ -47,8 +52,8 @@ inline void multiply_part(__m256i (&sum)[kRows][kVectors],
       sum[r][v] = _mm256_add_epi16(sum[r][v], products);
     }
   }
-  if constexpr (kPart + 1 < Codes::kParts)
-    multiply_part<Codes, kPart + 1, kRows, kVectors>(sum, w, a, a_stride);
+  if constexpr (kPart + 1 < kEnd)
+    multiply_part<Codes, kPart + 1, kRows, kVectors, kEnd>(sum, w, a, a_stride);
 }
 
 // Widens sums of 16 bits and adds them up.

@@ -31,15 +31,28 @@ struct Group {
   size_t a_stride;
   const uint16_t* words;
   const char* starts;
+
+  __m256i start(int row, size_t i) const {
+    return Set::broadcast(starts + static_cast<size_t>(row) * a_stride + i * sizeof(int32_t));
+  }
 };
 
-// Sums of one sub-group in 32 bits.
+// Sums of one sub-group in 32 bits, beside what is there.
 template <typename Codes, int kRows, int kVectors>
 inline void sum_sub(__m256i (&sum)[kRows][kVectors], const Group& g, size_t sub) {
-  constexpr int kBlock = static_cast<int>(units_in_16_bits<Codes>()) * Codes::kUnitValues;
-  static_assert(Codes::kSub % kBlock == 0);
   const uint8_t* w = g.w + sub * (Codes::kSub / Codes::kUnitValues * kPanel * Codes::kUnitBytes);
   const uint8_t* a = g.a + sub * Codes::kSub;
+  if constexpr (Codes::kSub == Codes::kUnitValues) {
+    static_assert(Codes::kParts == 4 && parts_in_16_bits<Codes>() >= 2);
+    __m256i first[kRows][kVectors] = {};
+    multiply_part<Codes, 0, kRows, kVectors, 2>(first, w, a, g.a_stride);
+    add_parts(sum, first);
+    __m256i second[kRows][kVectors] = {};
+    multiply_part<Codes, 2, kRows, kVectors>(second, w, a, g.a_stride);
+    add_parts(sum, second);
+    return;
+  }
+  constexpr int kBlock = static_cast<int>(units_in_16_bits<Codes>()) * Codes::kUnitValues;
   for (int block = 0; block < Codes::kSub; block += kBlock) {
     __m256i part[kRows][kVectors] = {};
     for (int i = 0; i < kBlock; i += Codes::kUnitValues) {
@@ -53,12 +66,11 @@ inline void sum_sub(__m256i (&sum)[kRows][kVectors], const Group& g, size_t sub)
 
 // Sums of the minima of 8 outputs times those of a row's sub-groups.
 inline __m256i minima_of(const Group& g, int row, int vector) {
-  const char* const starts = g.starts + static_cast<size_t>(row) * g.a_stride;
   __m256i minima = _mm256_setzero_si256();
   for (size_t pair = 0; pair < 4; ++pair) {
     const __m256i words = Set::load_words(g.words + (1 + pair) * kPanel * 2 + vector * 16);
-    const __m256i sums = Set::broadcast(starts + pair * sizeof(int32_t));
-    minima = _mm256_add_epi32(minima, _mm256_madd_epi16(_mm256_srli_epi16(words, 8), sums));
+    minima = _mm256_add_epi32(minima,
+                              _mm256_madd_epi16(_mm256_srli_epi16(words, 8), g.start(row, pair)));
   }
   return minima;
 }
@@ -68,7 +80,13 @@ template <typename Codes, int kRows, int kVectors>
 inline void add_group(const Group& g, size_t n, float* acc, bool first) {
   __m256i total[kRows][kVectors] = {};
   for (size_t sub = 0; sub * Codes::kSub < n; ++sub) {
-    __m256i sum[kRows][kVectors] = {};
+    __m256i sum[kRows][kVectors];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const __m256i start = Codes::kHasMinima ? _mm256_setzero_si256() : g.start(r, sub);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = start;
+    }
     sum_sub<Codes, kRows, kVectors>(sum, g, sub);
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
@@ -137,7 +155,7 @@ void super_tile(const TileArgs* t) {
 
 void fill_avx2_linear_super(SetOps* ops) {
   ops->linear[kFormSuper4] = codes_kernel<Super4>(convert_row<Super4>, super_tile<Super4>);
-  ops->linear[kFormSuper8] = codes_kernel<Super8>(convert_row<Super8>, super_tile<Super8>);
+  ops->linear[kFormSuper6] = codes_kernel<Super6>(convert_row<Super6>, super_tile<Super6>);
 }
 
 }  // namespace coxswain::kernels

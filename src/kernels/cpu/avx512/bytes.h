@@ -15,7 +15,19 @@ struct Set {
   static Bytes and_bytes(Bytes a, int mask) {
     return _mm512_and_si512(a, _mm512_set1_epi8(static_cast<char>(mask)));
   }
-  // Bits from the byte above come in: mask them away.
+  // a | (b & mask)
+  static Bytes or_masked(Bytes a, Bytes b, int mask) {
+    return _mm512_ternarylogic_epi64(a, b, _mm512_set1_epi8(static_cast<char>(mask)), 0xF8);
+  }
+  // Bits from the byte above or below come in: mask them away. Negative: to the right.
+  template <int kBits>
+  static Bytes shift_left(Bytes a) {
+    if constexpr (kBits < 0) {
+      return shift_right<-kBits>(a);
+    } else {
+      return _mm512_slli_epi16(a, kBits);
+    }
+  }
   template <int kBits>
   static Bytes shift_right(Bytes a) {
     return _mm512_srli_epi16(a, kBits);

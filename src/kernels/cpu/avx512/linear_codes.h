@@ -12,7 +12,7 @@
 constexpr uint32_t kCodeLayouts = 0x3000;
 template <typename Codes>
 inline constexpr uint32_t kBlockValues =
-    kBlockBytes / (kPanel * Codes::kUnitBytes) * Codes::kUnitValues;
+    kBlockBytes / (kPanel * Codes::kUnitBytes) * Codes::kUnitValues / Codes::kGroup * Codes::kGroup;
 
 // Units of a panel that are worked on, from the beginning of a tile's range, and the first of the vectors.
 struct Units {
@@ -33,19 +33,20 @@ struct Ask {
   }
 };
 
-// How far ahead a panel is asked for that is read once.
-constexpr size_t kStreamAhead = 4096;
+// How far ahead a panel is asked for that is read once: 16 units, or as many of several words.
+template <typename Codes>
+inline constexpr size_t kStreamAhead = Codes::kUnitBytes == 4 ? 4096 : 8192;
 
 // The next block where the tile names it, with the first vectors. Where it does not, the panel is read once: what lies
 // kStreamAhead; or half of the units behind these, where each half of the vectors has its turn (hardware follows
 // a stream, but not halves of one).
-template <int kWide>
+template <typename Codes, int kWide>
 inline Ask ask_of(const TileArgs* t, const Units& units, size_t step_bytes) {
   const bool first = units.vector == 0;
   if (t->prefetch != nullptr)
     return first ? Ask{t->prefetch + units.begin * t->prefetch_step, t->prefetch_step} : Ask{};
   const char* const at = static_cast<const char*>(t->w) + units.begin * step_bytes;
-  if (kWide == kVectors) return {at + kStreamAhead, step_bytes};
+  if (kWide == kVectors) return {at + kStreamAhead<Codes>, step_bytes};
   const size_t half = units.n * step_bytes / 2;
   return {at + (first ? 2 : 3) * half, step_bytes / 2};
 }
@@ -58,8 +59,7 @@ inline void multiply_part(Set::Sums (&sum)[kRows][kVectors],
                           size_t a_stride) {
   Set::Bytes codes[kVectors];
 #pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v)
-    codes[v] = Codes::template codes<Set, kPart>(Set::load(w + v * 64));
+  for (int v = 0; v < kVectors; ++v) codes[v] = codes_at<Codes, kPart, kPanel>(w + v * 64);
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     const __m512i x = Set::broadcast(a + static_cast<size_t>(r) * a_stride + kPart * 4);

@@ -76,7 +76,7 @@ inline void multiply_groups(const TileArgs* t, const Piece& piece) {
   char* acc = static_cast<char*>(t->acc) + piece.vector * 64;
   const bool first = t->first && piece.begin == 0;
   const size_t n_units = (piece.end - piece.begin) / Codes::kUnitValues;
-  Ask ask = ask_of<kVectors>(t, {unit, n_units, piece.vector}, kStepBytes);
+  Ask ask = ask_of<Codes, kVectors>(t, {unit, n_units, piece.vector}, kStepBytes);
   __m512 out[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {

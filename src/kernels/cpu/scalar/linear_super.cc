@@ -37,8 +37,11 @@ void add_group(
     int32_t sum = 0;
     int32_t all = 0;
     for (size_t k = begin; k < begin + Codes::kSub && k < n; ++k) {
-      const uint8_t* const unit =
-          w + (k / Codes::kUnitValues * kPanel + output) * Codes::kUnitBytes;
+      uint8_t unit[Codes::kUnitBytes];
+      for (size_t i = 0; i < Codes::kUnitBytes; i += 4)
+        memcpy(unit + i,
+               w + k / Codes::kUnitValues * kPanel * Codes::kUnitBytes + i * kPanel + output * 4,
+               4);
       const int32_t x = widen_int8(a[k]);
       sum += x * (Codes::code(unit, static_cast<int>(k % Codes::kUnitValues)) - Codes::kZero);
       all += x;
@@ -78,7 +81,7 @@ void tile(const TileArgs* t) {
 // Rows without starts: this set adds up what these are for product by product.
 void fill_scalar_linear_super(SetOps* ops) {
   ops->linear[kFormSuper4] = codes_kernel<Super4>(convert_row<int8_t>, tile<Super4>);
-  ops->linear[kFormSuper8] = codes_kernel<Super8>(convert_row<int8_t>, tile<Super8>);
+  ops->linear[kFormSuper6] = codes_kernel<Super6>(convert_row<int8_t>, tile<Super6>);
 }
 
 }  // namespace coxswain::kernels
