@@ -17,8 +17,9 @@ Result<Parameters> parameters_of(const std::string& model_dir) {
   const double heads = number("num_attention_heads", 1);
   const double kv_heads = number("num_key_value_heads", heads);
   const double dim = number("head_dim", hidden / heads);
-  const double layer =
-      hidden * dim * (2 * heads + 2 * kv_heads) + 3 * hidden * number("intermediate_size", 0);
+  const double width = number("moe_intermediate_size", number("intermediate_size", 0));
+  const double layer = hidden * dim * (2 * heads + 2 * kv_heads) +
+                       3 * hidden * width * number("num_experts_per_tok", 1);
   return Parameters{layer * number("num_hidden_layers", 0), hidden * number("vocab_size", 0)};
 }
 

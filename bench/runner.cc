@@ -1,6 +1,8 @@
 // coxswain-bench-runner: a whole model through LocalRunner beside the limits of this machine; kHelp says more.
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -37,6 +39,7 @@ constexpr std::uint32_t kBlockTokens = 16;
 constexpr std::uint32_t kBurst = 8;  // decode steps of a round
 constexpr std::uint32_t kPrefillMax = 2048;
 constexpr std::uint32_t kProfiledPrompt = 512;
+constexpr std::uint32_t kMixedPrompt = 256;
 
 struct Options {
   std::string model_dir;
@@ -60,7 +63,7 @@ constexpr std::string_view kHelp =
     R"(usage: coxswain-bench-runner MODEL_DIR [--quantize NAME] [--threads N] [--isa NAME]
                              [--batch N] [--rounds N] [--tokens N] [--drafts N] [--kv-cache-dtype NAME]
                              [--speculative-model DIR --prompts FILE]
-                             [--only decode|prefill|engine|profile|fit|tier|grammar|drafts]
+                             [--only decode|prefill|mixed|disturbed|engine|profile|fit|tier|grammar|drafts]
 
 A whole model beside the limits of this machine, measured in the same run. For dense models of
 llama's shape, such as coxswain-make-model writes.
@@ -80,7 +83,11 @@ llama's shape, such as coxswain-make-model writes.
   decode   tokens of one stream, and of a batch of streams, as shares of the read bandwidth: bytes
            of the matrices a step reads, over its time, over the bandwidth before and after it
   prefill  prompts of 512 and 2048 tokens, as shares of the arithmetic peak: operations of the
-           matrices, over the whole time, attention and everything else included
+           matrices, over the whole time, attention and everything else included; one of 32 beside the larger of its
+           operations at the peak and its weights at the read bandwidth
+  mixed    a step of a prompt of 256 tokens and of a batch of streams beside both in steps of their own
+  disturbed  one stream, a batch and a prompt of 512 while another thread computes 3 of every 10 ms, beside the same
+           without
   engine   the same decode steps behind the engine and a socket: what serving adds
   profile  what a step of 512 tokens, of one stream and of a batch of streams spend their time on, by operation
   fit      steps of all shapes up to a batch of streams, and what they say of the cost of a step:
@@ -110,8 +117,18 @@ Options parse(int argc, char** argv) {
   options.isa = arguments.text("isa");
   options.batch = arguments.count("batch", options.batch);
   options.rounds = arguments.count("rounds", options.rounds);
-  options.only = arguments.one_of(
-      "only", {"decode", "prefill", "engine", "profile", "fit", "tier", "grammar", "drafts"}, "");
+  options.only = arguments.one_of("only",
+                                  {"decode",
+                                   "prefill",
+                                   "mixed",
+                                   "disturbed",
+                                   "engine",
+                                   "profile",
+                                   "fit",
+                                   "tier",
+                                   "grammar",
+                                   "drafts"},
+                                  "");
   options.tokens = arguments.count("tokens", options.tokens);
   options.drafts = arguments.count("drafts", options.drafts);
   options.speculative_model = arguments.text("speculative-model");
@@ -142,26 +159,16 @@ class Streams {
 
   // The prompts, and one token of each. Returns the seconds that took. `sampling`: of each stream; none: greedy.
   double start(std::uint32_t n_prompt, const std::vector<SamplingParams>& sampling = {}) {
-    length_ = n_prompt;
-    StepPlan plan{.step = 1, .epoch = info_.epoch};
-    for (std::uint32_t s = 0; s < n_; ++s) {
-      SequenceSpec spec{.id = SequenceId{first_id_ + s}};
-      for (std::uint32_t i = 0; i < n_prompt; ++i)
-        spec.prompt.push_back(static_cast<TokenId>((i * 7919 + s * 104729 + 5) % info_.vocab_size));
-      spec.stopping = {.max_new_tokens = blocks_each_ * kBlockTokens - n_prompt,
-                       .ignore_eos = true};
-      if (!sampling.empty()) spec.sampling = sampling.at(s);
-      Row row{
-          .sequence = spec.id, .n_tokens = n_prompt, .tokens = spec.prompt, .emit = Emit::kSample};
-      for (std::uint32_t g = 0; g < info_.kv_groups.size(); ++g) {
-        BlockTableChange table{.kv_group = g};
-        for (std::uint32_t b = 0; b < blocks_each_; ++b)
-          table.blocks.push_back(first_block_ + s * blocks_each_ + b);
-        row.table_changes.push_back(std::move(table));
-      }
-      plan.new_sequences.push_back(std::move(spec));
-      plan.rows.push_back(std::move(row));
-    }
+    StepPlan plan = start_plan(n_prompt, sampling);
+    const auto begin = BenchClock::now();
+    check(runner_.run(std::move(plan)));
+    return seconds(BenchClock::now() - begin);
+  }
+
+  // The same beside a token of each of `others`.
+  double start_beside(std::uint32_t n_prompt, Streams& others) {
+    StepPlan plan = start_plan(n_prompt, {});
+    for (Row& row : others.decode_plan().rows) plan.rows.push_back(std::move(row));
     const auto begin = BenchClock::now();
     check(runner_.run(std::move(plan)));
     return seconds(BenchClock::now() - begin);
@@ -196,6 +203,30 @@ class Streams {
   }
 
  private:
+  StepPlan start_plan(std::uint32_t n_prompt, const std::vector<SamplingParams>& sampling) {
+    length_ = n_prompt;
+    StepPlan plan{.step = 1, .epoch = info_.epoch};
+    for (std::uint32_t s = 0; s < n_; ++s) {
+      SequenceSpec spec{.id = SequenceId{first_id_ + s}};
+      for (std::uint32_t i = 0; i < n_prompt; ++i)
+        spec.prompt.push_back(static_cast<TokenId>((i * 7919 + s * 104729 + 5) % info_.vocab_size));
+      spec.stopping = {.max_new_tokens = blocks_each_ * kBlockTokens - n_prompt,
+                       .ignore_eos = true};
+      if (!sampling.empty()) spec.sampling = sampling.at(s);
+      Row row{
+          .sequence = spec.id, .n_tokens = n_prompt, .tokens = spec.prompt, .emit = Emit::kSample};
+      for (std::uint32_t g = 0; g < info_.kv_groups.size(); ++g) {
+        BlockTableChange table{.kv_group = g};
+        for (std::uint32_t b = 0; b < blocks_each_; ++b)
+          table.blocks.push_back(first_block_ + s * blocks_each_ + b);
+        row.table_changes.push_back(std::move(table));
+      }
+      plan.new_sequences.push_back(std::move(spec));
+      plan.rows.push_back(std::move(row));
+    }
+    return plan;
+  }
+
   StepPlan decode_plan() {
     StepPlan plan{.step = 1, .epoch = info_.epoch};
     for (std::uint32_t s = 0; s < n_; ++s) {
@@ -282,6 +313,9 @@ class RunnerBench {
 
   void decode();
   void prefill(std::uint32_t n_tokens);
+  void short_prompt();
+  void mixed();
+  void disturbed();
   void engine() {
     for (const std::uint32_t n : {1U, options_.batch})
       print_engine_share(*runner_, n, kPromptTokens, options_.rounds * kBurst);
@@ -306,6 +340,21 @@ class RunnerBench {
 
  private:
   double read() { return reader_.measure(exec_.pool(), Timer::kWall); }
+  // Of all matrices; a head has 8 bits at least.
+  double weight_bytes() const {
+    const auto value_bytes = [](const kernels::WeightFormat& format) {
+      const double scale = format.scheme.group == 0
+                               ? 0.0
+                               : static_cast<double>(format.scale_bytes) / format.scheme.group;
+      return format.bits / 8.0 + scale;
+    };
+    return parameters_.layers * value_bytes(format_) +
+           parameters_.head * std::max(value_bytes(format_), 1.0);
+  }
+  double peak() {
+    return peak_for(
+        measure_peaks(exec_.pool(), Timer::kWall), table_.isa, table_.ops(format_).arithmetic);
+  }
 
   const Options& options_;
   const Parameters parameters_;
@@ -323,15 +372,7 @@ void RunnerBench::decode() {
   Streams many(*runner_, 2, options_.batch, 1 + each, each);
   one.start(kPromptTokens);
   many.start(kPromptTokens);
-  // A head has 8 bits at least.
-  const auto value_bytes = [](const kernels::WeightFormat& format) {
-    const double scale = format.scheme.group == 0
-                             ? 0.0
-                             : static_cast<double>(format.scale_bytes) / format.scheme.group;
-    return format.bits / 8.0 + scale;
-  };
-  const double bytes = parameters_.layers * value_bytes(format_) +
-                       parameters_.head * std::max(value_bytes(format_), 1.0);
+  const double bytes = weight_bytes();
   std::vector<double> reads;
   std::vector<double> shares;
   std::vector<double> steps;
@@ -383,13 +424,11 @@ void RunnerBench::prefill(std::uint32_t n_tokens) {
   const double operations = 2 * (parameters_.layers * n_tokens + parameters_.head);
   const int n_repeats = n_tokens < kPrefillMax ? 3 : 1;
   for (int repeat = 0; repeat < n_repeats; ++repeat) {
-    const double before = peak_for(
-        measure_peaks(exec_.pool(), Timer::kWall), table_.isa, table_.ops(format_).arithmetic);
+    const double before = this->peak();
     Streams prompt(*runner_, 1, 1, 1, n_tokens / kBlockTokens + 1);
     times.push_back(prompt.start(n_tokens));
     prompt.drop();
-    const double after = peak_for(
-        measure_peaks(exec_.pool(), Timer::kWall), table_.isa, table_.ops(format_).arithmetic);
+    const double after = this->peak();
     peak = std::max({peak, before, after});
     shares.push_back(operations / times.back() / std::max(before, after));
   }
@@ -399,6 +438,112 @@ void RunnerBench::prefill(std::uint32_t n_tokens) {
               operations / median(times) / 1e12,
               100 * median(shares),
               peak / 1e12);
+}
+
+void RunnerBench::short_prompt() {
+  std::vector<double> times;
+  std::vector<double> floors;
+  const double operations = 2 * (parameters_.layers * kPromptTokens + parameters_.head);
+  for (std::uint32_t round = 0; round < 3 * options_.rounds; ++round) {
+    const double floor = std::max(operations / peak(), weight_bytes() / read());
+    Streams prompt(*runner_, 1, 1, 1, kPromptTokens / kBlockTokens + 1);
+    times.push_back(prompt.start(kPromptTokens));
+    floors.push_back(times.back() / floor);
+    prompt.drop();
+  }
+  std::printf("prefill %u: %.1f ms, %.2f x the larger of its operations and its weights\n",
+              kPromptTokens,
+              median(times) * 1e3,
+              median(floors));
+}
+
+void RunnerBench::mixed() {
+  const std::uint32_t blocks = kMixedPrompt / kBlockTokens + 1;
+  Streams many(*runner_, 3, options_.batch, 1 + blocks, options_.blocks_each());
+  many.start(kPromptTokens);
+  std::vector<double> alone;
+  std::vector<double> decodes;
+  std::vector<double> together;
+  std::vector<double> gains;
+  for (std::uint32_t round = 0; round < options_.rounds; ++round) {
+    Streams first(*runner_, 1, 1, 1, blocks);
+    alone.push_back(first.start(kMixedPrompt));
+    first.drop();
+    decodes.push_back(many.decode(kBurst - 1).step_s);
+    Streams second(*runner_, 2, 1, 1, blocks);
+    together.push_back(second.start_beside(kMixedPrompt, many));
+    second.drop();
+    gains.push_back((alone.back() + decodes.back()) / together.back());
+  }
+  many.drop();
+  std::printf(
+      "mixed: prompt of %u %.1f ms, %u streams %.1f ms a step, both in one %.1f ms: %.2f x the "
+      "sum\n",
+      kMixedPrompt,
+      median(alone) * 1e3,
+      options_.batch,
+      median(decodes) * 1e3,
+      median(together) * 1e3,
+      median(gains));
+}
+
+// A thread that computes 3 of every 10 ms while this lives.
+class Disturbance {
+ public:
+  Disturbance()
+      : thread_([this] {
+          while (!stops_) {
+            const auto begin = BenchClock::now();
+            while (BenchClock::now() - begin < std::chrono::milliseconds(3)) {
+            }
+            std::this_thread::sleep_until(begin + std::chrono::milliseconds(10));
+          }
+        }) {}
+  ~Disturbance() {
+    stops_ = true;
+    thread_.join();
+  }
+  Disturbance(const Disturbance&) = delete;
+  Disturbance& operator=(const Disturbance&) = delete;
+
+ private:
+  std::atomic<bool> stops_{false};
+  std::thread thread_;
+};
+
+void RunnerBench::disturbed() {
+  const std::uint32_t each = options_.blocks_each();
+  const std::uint32_t blocks = kProfiledPrompt / kBlockTokens + 1;
+  Streams one(*runner_, 1, 1, 1 + blocks, each);
+  Streams many(*runner_, 2, options_.batch, 1 + blocks + each, each);
+  one.start(kPromptTokens);
+  many.start(kPromptTokens);
+  std::uint64_t id = 2 + options_.batch;
+  const auto measure = [&] {
+    const double single = one.decode(kBurst / 2).step_s;
+    const double batch = many.decode(kBurst / 2).step_s;
+    Streams prompt(*runner_, id++, 1, 1, blocks);
+    const double first = prompt.start(kProfiledPrompt);
+    prompt.drop();
+    return std::array{single, batch, first};
+  };
+  std::array<std::vector<double>, 3> ratios;
+  for (std::uint32_t round = 0; round < options_.rounds; ++round) {
+    const auto quiet = measure();
+    const Disturbance disturbance;
+    const auto busy = measure();
+    for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i].push_back(busy[i] / quiet[i]);
+  }
+  one.drop();
+  many.drop();
+  std::printf(
+      "disturbed 3 of 10 ms: 1 stream %.2f x, %u streams %.2f x, prompt of %u %.2f x the time "
+      "without\n",
+      median(ratios[0]),
+      options_.batch,
+      median(ratios[1]),
+      kProfiledPrompt,
+      median(ratios[2]));
 }
 
 void RunnerBench::profile() {
@@ -494,8 +639,11 @@ void run_parts(const Options& options, OthersLoad& others) {
   if (options.wants("prefill")) {
     bench.prefill(512);
     bench.prefill(kPrefillMax);
+    bench.short_prompt();
   }
   if (options.wants("decode")) bench.decode();
+  if (options.only == "mixed") bench.mixed();
+  if (options.only == "disturbed") bench.disturbed();
   if (options.wants("engine")) bench.engine();
   if (options.only == "fit") bench.fit();
   if (options.only == "drafts") bench.drafts();
