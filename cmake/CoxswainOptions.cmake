@@ -3,6 +3,7 @@
 option(COXSWAIN_WERROR "Warnings are errors" ON)
 option(COXSWAIN_BUILD_TESTS "Build the unit tests" ON)
 option(COXSWAIN_BUILD_BENCH "Build the benchmarks" ON)
+option(COXSWAIN_UCX "KV blocks between machines by UCX, where --kv-ucx-networks allows it (libucx-dev)" OFF)
 option(COXSWAIN_FUZZ "Build the libFuzzer targets only (clang)" OFF)
 set(COXSWAIN_SANITIZE "" CACHE STRING "Sanitizers for every target: address,undefined or thread")
 

@@ -90,11 +90,13 @@ layers() { python3 scripts/check_layers.py "$root"; }
 # The grammars that make the demo model's training data, and the rules that judge its answers.
 demo_data() { python3 tools/demo_model/test_tasks.py; }
 
-# configure PRESET: with the tests, also where serve.sh has left them out; the fuzz preset has none.
+# configure PRESET: with the tests, also where serve.sh has left them out; the fuzz preset has none. With UCX, but for one preset that is
+# the build without.
 configure() {
-  local tests=ON
+  local tests=ON ucx=ON
   [ "$1" = fuzz ] && tests=OFF
-  cmake --preset "$1" -DCOXSWAIN_BUILD_TESTS=$tests -Wno-dev >/dev/null
+  [ "$1" = asan ] && ucx=OFF
+  cmake --preset "$1" -DCOXSWAIN_BUILD_TESTS=$tests -DCOXSWAIN_UCX=$ucx -Wno-dev >/dev/null
 }
 
 # Every header alone (cmake/CoxswainHeaders.cmake): nothing but the check of its syntax comes of it.

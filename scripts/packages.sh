@@ -12,7 +12,7 @@ BUILD_PACKAGES=(
 CHECK_PACKAGES=(
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
   clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev
-  python3 python3-venv git curl openssl etcd-server iproute2
+  python3 python3-venv git curl openssl etcd-server iproute2 libucx-dev
 )
 # For checks of many files: what makes clang-tidy fast (scripts/tidy_scope.cc).
 FULL_CHECK_PACKAGES=(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -27,6 +28,7 @@
 #include "rpc/plan_check.h"
 #include "rpc/runner_gate.h"
 #include "rpc/shared_bytes.h"
+#include "rpc/ucx_carrier.h"
 #include "rpc/weights_sender.h"
 
 namespace coxswain::rpc {
@@ -37,6 +39,8 @@ namespace {
 constexpr std::size_t kUnansweredMax = 16;
 // Of an attachment, so that no message of it comes near the limit.
 constexpr std::size_t kPartBytes = std::size_t{1} << 20;
+// Of an attachment's way by UCX.
+constexpr std::chrono::seconds kUcxTimeMax{3};
 
 // A plan as it came: to be run, or wrong.
 struct Incoming {
@@ -234,18 +238,17 @@ class StepLoop {
 
 class EngineService final : public pb::Engine::Service {
  public:
-  EngineService(StepRunner& runner,
-                RunnerGate& gate,
-                WeightsSender* weights,
+  EngineService(const EngineServiceParts& parts,
                 const security::PeerFiles& peer_files,
-                std::size_t message_bytes_max,
-                telemetry::Logger& log)
-      : fetch_(peer_files, message_bytes_max),
-        runner_(runner),
-        gate_(gate),
-        weights_(weights),
+                std::size_t message_bytes_max)
+      : kept_(parts.kept),
+        ucx_(parts.ucx),
+        fetch_(peer_files, message_bytes_max),
+        runner_(parts.runner),
+        gate_(parts.gate),
+        weights_(parts.weights),
         message_bytes_max_(message_bytes_max),
-        log_(log) {}
+        log_(parts.log) {}
 
   grpc::Status Info(grpc::ServerContext*,
                     const pb::InfoRequest*,
@@ -295,8 +298,9 @@ class EngineService final : public pb::Engine::Service {
   grpc::Status Attach(grpc::ServerContext* context,
                       grpc::ServerReader<pb::AttachRequest>* reader,
                       pb::AttachResponse* response) override {
-    if (Status status = read_attachment(*context, *reader); !status.ok())
-      to_proto(status, *response->mutable_status());
+    const auto by = read_attachment(*context, *reader);
+    if (!by.ok()) to_proto(by.status(), *response->mutable_status());
+    response->set_by_ucx(by.ok() && *by == TakenBy::kUcx);
     return grpc::Status::OK;
   }
 
@@ -399,6 +403,10 @@ class EngineService final : public pb::Engine::Service {
   void offer(Attachment attachment, pb::TakeResponse& response) {
     const std::uint64_t id = attachment.id;
     response.set_ticket(kept_.offer(std::move(attachment)));
+    if (ucx_ != nullptr) {
+      response.mutable_ucx()->set_address(ucx_->address());
+      response.mutable_ucx()->set_ticket(kept_.add_ticket(id));
+    }
     // If the stream has ended meanwhile nobody takes it.
     if (!owners_.has(id)) kept_.erase(id);
   }
@@ -434,8 +442,9 @@ class EngineService final : public pb::Engine::Service {
   }
 
   // The size is said first and checked before a byte is kept.
-  Status read_attachment(grpc::ServerContext& context,
-                         grpc::ServerReader<pb::AttachRequest>& reader) {
+  Result<TakenBy> read_attachment(grpc::ServerContext& context,
+                                  grpc::ServerReader<pb::AttachRequest>& reader) {
+    TakenBy by = TakenBy::kMessages;
     pb::AttachRequest message;
     if (!reader.Read(&message)) return invalid_argument("an attachment without a message");
     COXSWAIN_RETURN_IF_ERROR(check_epoch(message.epoch()));
@@ -445,20 +454,29 @@ class EngineService final : public pb::Engine::Service {
     Attachment attachment{.id = message.id(), .kind = static_cast<AttachmentKind>(message.kind())};
     const std::uint64_t n_bytes = message.n_bytes();
     const Capabilities can = runner_.info().capabilities;
-    if (!can.attachments) return runner_.attach(std::move(attachment));  // says why not
+    if (!can.attachments) {
+      COXSWAIN_RETURN_IF_ERROR(runner_.attach(std::move(attachment)));  // says why not
+      return by;
+    }
     if (n_bytes > can.attachment_bytes_max) {
-      return {Code::kResourceExhausted,
-              ErrorKind::kOverloaded,
-              "an attachment of " + std::to_string(n_bytes) +
-                  " bytes exceeds attachment_bytes_max " +
-                  std::to_string(can.attachment_bytes_max)};
+      return Status(Code::kResourceExhausted,
+                    ErrorKind::kOverloaded,
+                    "an attachment of " + std::to_string(n_bytes) +
+                        " bytes exceeds attachment_bytes_max " +
+                        std::to_string(can.attachment_bytes_max));
     }
     const std::uint64_t stream_id = message.stream();
     if (message.has_shared() && is_other_machine(context))
-      return {Code::kUnimplemented, "memory of another machine cannot be read"};
+      return Status(Code::kUnimplemented, "memory of another machine cannot be read");
     if (message.has_offered()) {
-      COXSWAIN_ASSIGN_OR_RETURN(attachment.bytes,
-                                fetch_.fetch(context, message.offered(), attachment.kind, n_bytes));
+      auto taken = take_by_ucx(context, message.offered(), attachment.kind, n_bytes);
+      if (taken) {
+        by = TakenBy::kUcx;
+        attachment.bytes = std::move(*taken);
+      } else {
+        COXSWAIN_ASSIGN_OR_RETURN(
+            attachment.bytes, fetch_.fetch(context, message.offered(), attachment.kind, n_bytes));
+      }
     }
     if (message.has_shared()) {
       COXSWAIN_ASSIGN_OR_RETURN(
@@ -478,11 +496,34 @@ class EngineService final : public pb::Engine::Service {
     owners_.add(id, stream_id);
     if (Status status = runner_.attach(std::move(attachment)); !status.ok()) return status;
     if (!owners_.has(id)) (void)runner_.detach(id);  // the stream has ended meanwhile
+    return by;
+  }
+
+  // Nothing: they have to be taken otherwise.
+  std::optional<std::string> take_by_ucx(const grpc::ServerContext& call,
+                                         const pb::OfferedBytes& offered,
+                                         AttachmentKind kind,
+                                         std::uint64_t n_bytes) {
+    if (ucx_ == nullptr || !offered.has_ucx() || !ucx_->reaches(offered.ucx().address())) return {};
+    // Half of the time stays for the other way.
+    const auto left = call.deadline() - std::chrono::system_clock::now();
+    auto taken = ucx_->take({.address = offered.ucx().address(),
+                             .id = offered.id(),
+                             .ticket = offered.ucx().ticket(),
+                             .kind = kind,
+                             .n_bytes = n_bytes},
+                            Clock::now() + std::min<Clock::duration>(kUcxTimeMax, left / 2));
+    if (taken.ok()) return std::move(taken).value();
+    log_.warn_limited("rpc.ucx",
+                      std::chrono::minutes(1),
+                      "blocks do not pass by UCX",
+                      {{"reason", taken.status().message()}});
     return {};
   }
 
   AttachmentOwners owners_;
-  KeptAttachments kept_;
+  KeptAttachments& kept_;
+  UcxCarrier* const ucx_;
   PeerFetch fetch_;
   StepRunner& runner_;
   RunnerGate& gate_;
@@ -493,13 +534,10 @@ class EngineService final : public pb::Engine::Service {
 
 }  // namespace
 
-std::shared_ptr<grpc::Service> make_engine_service(StepRunner& runner,
-                                                   RunnerGate& gate,
-                                                   WeightsSender* weights,
+std::shared_ptr<grpc::Service> make_engine_service(const EngineServiceParts& parts,
                                                    const security::PeerFiles& peer_files,
-                                                   std::size_t message_bytes_max,
-                                                   telemetry::Logger& log) {
-  return std::make_shared<EngineService>(runner, gate, weights, peer_files, message_bytes_max, log);
+                                                   std::size_t message_bytes_max) {
+  return std::make_shared<EngineService>(parts, peer_files, message_bytes_max);
 }
 
 }  // namespace coxswain::rpc

@@ -22,16 +22,24 @@ class Service;
 
 namespace coxswain::rpc {
 
+class KeptAttachments;
 class RunnerGate;
+class UcxCarrier;
 class WeightsSender;
 
-// `weights` may be null: then none are sent. `peer_files`: what it shows to shards from which it takes what they offer;
-// without them it cannot. The other arguments must outlive the service.
-std::shared_ptr<grpc::Service> make_engine_service(StepRunner& runner,
-                                                   RunnerGate& gate,
-                                                   WeightsSender* weights,
+// All outlive the service.
+struct EngineServiceParts {
+  StepRunner& runner;
+  RunnerGate& gate;
+  KeptAttachments& kept;
+  UcxCarrier* ucx = nullptr;         // null: blocks go over gRPC alone
+  WeightsSender* weights = nullptr;  // null: none are sent
+  telemetry::Logger& log;
+};
+
+// `peer_files`: what it shows to shards from which it takes what they offer; without them it cannot.
+std::shared_ptr<grpc::Service> make_engine_service(const EngineServiceParts& parts,
                                                    const security::PeerFiles& peer_files,
-                                                   std::size_t message_bytes_max,
-                                                   telemetry::Logger& log);
+                                                   std::size_t message_bytes_max);
 
 }  // namespace coxswain::rpc

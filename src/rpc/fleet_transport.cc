@@ -8,7 +8,15 @@ namespace coxswain::rpc {
 
 std::string_view FleetTransport::name() const {
   if (!remote_) return memory_.name();
-  return last_was_direct_ ? "tcp" : router_.name();
+  switch (last_.load()) {
+    case Way::kTcp:
+      return "tcp";
+    case Way::kUcx:
+      return "ucx";
+    case Way::kRouter:
+      break;
+  }
+  return router_.name();
 }
 
 bool FleetTransport::rests(const Pair& pair) {
@@ -32,7 +40,7 @@ Result<std::uint64_t> FleetTransport::pass(const BlockPassage& passage) {
 }
 
 Result<std::uint64_t> FleetTransport::pass_through_here(const BlockPassage& passage) {
-  last_was_direct_ = false;
+  last_ = Way::kRouter;
   return router_.pass(passage);
 }
 
@@ -44,7 +52,8 @@ Result<std::uint64_t> FleetTransport::pass_directly(ShardedClient& from,
   const bool stays_there = offered.offer.has_value();
   const std::uint64_t n_bytes =
       stays_there ? offered.offer->n_bytes : offered.attachment.bytes.size();
-  const Status status = to.attach_shared(offered);
+  const auto attached = to.attach_shared(offered);
+  const Status status = attached.status();
   if (stays_there && status.code() == Code::kUnimplemented) {
     log_.warn_limited("rpc.transport",
                       std::chrono::minutes(1),
@@ -58,7 +67,7 @@ Result<std::uint64_t> FleetTransport::pass_directly(ShardedClient& from,
   }
   if (stays_there) static_cast<void>(from.detach(passage.made));
   if (!status.ok()) return status;
-  last_was_direct_ = stays_there;
+  last_ = !stays_there ? Way::kRouter : *attached == TakenBy::kUcx ? Way::kUcx : Way::kTcp;
   return n_bytes;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // FleetTransport: KV blocks from one shard to another by the shortest way that there is. On one machine that is shared
 // memory (memory_transport.h). From a shard on another machine the second shard takes them itself: this process asks
-// the first for a ticket, gives it to the second, and sees no block. Where that fails the blocks pass through this
-// process, and a pair of shards for which it failed is tried again after kPairPause.
+// the first for a ticket, gives it to the second, and sees no block. The second one says whether it took them by UCX.
+// Where that fails the blocks pass through this process, and the pair of shards is tried again after kPairPause.
 //
 // Thread rule: BlockTransport.
 
@@ -33,11 +33,12 @@ class FleetTransport final : public BlockTransport {
   // `any_remote`: some replica is on another machine. The log must outlive this.
   FleetTransport(bool any_remote, telemetry::Logger& log) : log_(log), remote_(any_remote) {}
 
-  // "tcp" or "router" between machines, as it was the last time; otherwise that of MemoryTransport.
+  // "ucx", "tcp" or "router" between machines, as it was the last time; otherwise that of MemoryTransport.
   std::string_view name() const override;
   Result<std::uint64_t> pass(const BlockPassage& passage) override;
 
  private:
+  enum class Way : std::uint8_t { kTcp, kUcx, kRouter };
   using Pair = std::pair<std::string, std::string>;
   Result<std::uint64_t> pass_directly(ShardedClient& from,
                                       ShardedClient& to,
@@ -47,7 +48,7 @@ class FleetTransport final : public BlockTransport {
 
   telemetry::Logger& log_;
   const bool remote_;
-  std::atomic<bool> last_was_direct_{true};
+  std::atomic<Way> last_{Way::kTcp};
   MemoryTransport memory_;
   RouterTransport router_;
   base::Mutex mu_;

@@ -8,6 +8,7 @@
 
 #include "rpc/sharded_client.h"
 #include "rpc/testing/machine.h"
+#include "rpc/ucx_carrier.h"
 
 namespace coxswain::rpc {
 namespace {
@@ -74,18 +75,80 @@ TEST_F(FleetTransportTest, ATicketIsGoodForOneTakeOfWhatItIsFor) {
   offered->attachment.id = 9;
   auto guessed = *offered;
   guessed.offer->ticket[0] = static_cast<char>(guessed.offer->ticket[0] ^ 1);
-  EXPECT_EQ(destination->attach_shared(guessed).code(), Code::kUnimplemented);
+  EXPECT_EQ(destination->attach_shared(guessed).status().code(), Code::kUnimplemented);
   OfferedBytes more = *offered->offer;
   ++more.n_bytes;
   auto longer = *offered;
   longer.offer = more;
-  EXPECT_EQ(destination->attach_shared(longer).code(), Code::kUnimplemented);
-  EXPECT_EQ(destination->attach_shared(*offered).code(), Code::kUnimplemented)
+  EXPECT_EQ(destination->attach_shared(longer).status().code(), Code::kUnimplemented);
+  EXPECT_EQ(destination->attach_shared(*offered).status().code(), Code::kUnimplemented)
       << "used up by who asked for more than there is";
   const auto taken = source->take(5);
   ASSERT_TRUE(taken.ok()) << taken.status().message();
   EXPECT_EQ(*taken, blocks(5)) << "what is offered can still be taken";
   EXPECT_TRUE(to.runner().attached().empty());
+}
+
+// Of two shards that list these networks, which transport takes the blocks.
+class UcxTransportTest : public FleetTransportTest {
+ protected:
+  void SetUp() override {
+    if (!has_ucx()) GTEST_SKIP() << "built without COXSWAIN_UCX";
+  }
+  std::unique_ptr<Machine> machine(const std::string& name, const std::string& networks) {
+    const auto files = authority_.files(name);
+    return std::make_unique<Machine>(
+        files,
+        files,
+        networks.empty() ? std::vector<IpNetwork>() : parse_networks(networks).value());
+  }
+  std::string transport_of(const std::string& from_networks, const std::string& to_networks) {
+    const auto from = machine("from", from_networks);
+    const auto to = machine("to", to_networks);
+    const auto source = client_of(*from);
+    const auto destination = client_of(*to);
+    EXPECT_EQ(source->attach(blocks(5)), Status());
+    FleetTransport transport(true, log_);
+    const auto passed =
+        transport.pass({.from = source.get(), .made = 5, .to = destination.get(), .as = 9});
+    EXPECT_TRUE(passed.ok()) << passed.status().message();
+    EXPECT_EQ(to->runner().attached(), std::vector<Attachment>{blocks(9)});
+    EXPECT_TRUE(from->runner().attached().empty());
+    return std::string(transport.name());
+  }
+};
+
+TEST_F(UcxTransportTest, BlocksGoByUcxWhereBothListTheNetwork) {
+  EXPECT_EQ(transport_of("127.0.0.0/8", "10.0.0.0/8,127.0.0.1/32"), "ucx");
+  EXPECT_EQ(transport_of("127.0.0.0/8", ""), "tcp");
+  EXPECT_EQ(transport_of("", "127.0.0.0/8"), "tcp");
+  EXPECT_EQ(transport_of("127.0.0.1/32", "127.0.0.0/8"), "ucx");
+}
+
+TEST_F(UcxTransportTest, WhatUcxDoesNotBringComesOverTls) {
+  const auto from = machine("from", "127.0.0.0/8");
+  const auto to = machine("to", "127.0.0.0/8");
+  const auto source = client_of(*from);
+  const auto destination = client_of(*to);
+  const auto by = [&](auto spoil) {
+    EXPECT_EQ(source->attach(blocks(5)), Status());
+    auto offered = source->offer(5);
+    EXPECT_TRUE(offered.ok() && offered->offer && offered->offer->ucx);
+    offered->attachment.id = 9;
+    spoil(*offered->offer);
+    const auto taken = destination->attach_shared(*offered);
+    EXPECT_TRUE(taken.ok()) << taken.status().message();
+    EXPECT_EQ(to->runner().attached(), std::vector<Attachment>{blocks(9)});
+    EXPECT_EQ(destination->detach(9), Status());
+    return taken.ok() ? *taken : TakenBy::kMessages;
+  };
+  EXPECT_EQ(by([](OfferedBytes&) {}), TakenBy::kUcx);
+  EXPECT_EQ(by([](OfferedBytes& offer) { offer.ucx->ticket[3] ^= 1; }), TakenBy::kMessages);
+  EXPECT_EQ(by([](OfferedBytes&) {}), TakenBy::kUcx);
+  // Nobody listens there: the connection is refused, and a source at that address is left alone.
+  EXPECT_EQ(by([](OfferedBytes& offer) { offer.ucx->address = "127.0.0.1:1"; }),
+            TakenBy::kMessages);
+  EXPECT_EQ(by([](OfferedBytes&) {}), TakenBy::kUcx);
 }
 
 }  // namespace

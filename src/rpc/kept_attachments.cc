@@ -6,6 +6,18 @@
 #include "base/random.h"
 
 namespace coxswain::rpc {
+namespace {
+
+std::string draw_ticket() {
+  std::string out;
+  for (int i = 0; i < 2; ++i) {
+    for (std::uint64_t word = base::random_u64(), byte = 0; byte < sizeof(word); ++byte)
+      out += static_cast<char>(word >> (8 * byte) & 0xff);
+  }
+  return out;
+}
+
+}  // namespace
 
 Result<SharedBytes> KeptAttachments::share(const Attachment& attachment) {
   COXSWAIN_ASSIGN_OR_RETURN(Descriptor fd, share_bytes(attachment.bytes));
@@ -17,17 +29,22 @@ Result<SharedBytes> KeptAttachments::share(const Attachment& attachment) {
 }
 
 std::string KeptAttachments::offer(Attachment attachment) {
-  std::string ticket;
-  for (int i = 0; i < 2; ++i) {
-    for (std::uint64_t word = base::random_u64(), byte = 0; byte < sizeof(word); ++byte)
-      ticket += static_cast<char>(word >> (8 * byte) & 0xff);
-  }
   const std::uint64_t id = attachment.id;
+  std::string ticket = draw_ticket();
   base::MutexLock lock(mu_);
   held_.insert_or_assign(id,
                          Held{.kind = attachment.kind,
                               .offered = std::make_shared<const Attachment>(std::move(attachment)),
-                              .ticket = ticket});
+                              .tickets = {ticket}});
+  return ticket;
+}
+
+std::string KeptAttachments::add_ticket(std::uint64_t id) {
+  std::string ticket = draw_ticket();
+  base::MutexLock lock(mu_);
+  const auto found = held_.find(id);
+  if (found == held_.end()) return {};
+  found->second.tickets.push_back(ticket);
   return ticket;
 }
 
@@ -35,8 +52,7 @@ std::shared_ptr<const Attachment> KeptAttachments::redeem(std::uint64_t id,
                                                           std::string_view ticket) {
   base::MutexLock lock(mu_);
   const auto found = held_.find(id);
-  if (found == held_.end() || ticket.empty() || found->second.ticket != ticket) return nullptr;
-  found->second.ticket.clear();
+  if (found == held_.end() || std::erase(found->second.tickets, ticket) == 0) return nullptr;
   return found->second.offered;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
@@ -26,6 +27,8 @@ class KeptAttachments {
   Result<SharedBytes> share(const Attachment& attachment);
   // The ticket, which nobody can guess.
   std::string offer(Attachment attachment);
+  // One ticket more for what is offered; empty: it is gone.
+  std::string add_ticket(std::uint64_t id);
   // What is offered for the ticket, which is then used up. Null: nothing is.
   std::shared_ptr<const Attachment> redeem(std::uint64_t id, std::string_view ticket);
 
@@ -39,7 +42,7 @@ class KeptAttachments {
     Descriptor fd = {};
     std::uint64_t n_bytes = 0;
     std::shared_ptr<const Attachment> offered = {};  // then there is no descriptor
-    std::string ticket = {};
+    std::vector<std::string> tickets = {};
   };
   base::Mutex mu_;
   std::unordered_map<std::uint64_t, Held> held_ GUARDED_BY(mu_);

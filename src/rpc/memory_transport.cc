@@ -13,7 +13,7 @@ Result<std::uint64_t> MemoryTransport::pass(const BlockPassage& passage) {
   const std::uint64_t n_bytes =
       shared.where ? shared.where->n_bytes : shared.attachment.bytes.size();
   const bool in_memory = shared.where.has_value();
-  const Status status = to->attach_shared(shared);
+  const Status status = to->attach_shared(shared).status();
   if (in_memory && status.code() == Code::kUnimplemented) {
     works_ = false;
     return router_.pass(passage);

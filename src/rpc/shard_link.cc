@@ -344,9 +344,9 @@ Status ShardLink::receive(pb::StepsResponse& to, TimePoint until) {
   return {};
 }
 
-Status ShardLink::attach(const SharedAttachment& shared,
-                         std::uint64_t epoch,
-                         std::uint64_t stream) {
+Result<TakenBy> ShardLink::attach(const SharedAttachment& shared,
+                                  std::uint64_t epoch,
+                                  std::uint64_t stream) {
   COXSWAIN_RETURN_IF_ERROR(impl_->reachable());
   const Attachment& attachment = shared.attachment;
   pb::AttachRequest message;
@@ -367,6 +367,10 @@ Status ShardLink::attach(const SharedAttachment& shared,
     offered.set_epoch(shared.offer->epoch);
     offered.set_id(shared.offer->id);
     offered.set_ticket(shared.offer->ticket);
+    if (shared.offer->ucx) {
+      offered.mutable_ucx()->set_address(shared.offer->ucx->address);
+      offered.mutable_ucx()->set_ticket(shared.offer->ucx->ticket);
+    }
   }
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + impl_->options.attach_timeout);
@@ -384,7 +388,8 @@ Status ShardLink::attach(const SharedAttachment& shared,
   writer->WritesDone();
   const grpc::Status status = writer->Finish();
   if (!status.ok()) return lost("an attachment for " + impl_->path, status);
-  return response.has_status() ? from_proto(response.status()) : Status();
+  if (response.has_status()) return from_proto(response.status());
+  return response.by_ucx() ? TakenBy::kUcx : TakenBy::kMessages;
 }
 
 Status ShardLink::detach(std::uint64_t id, std::uint64_t epoch) {
@@ -431,6 +436,10 @@ Result<SharedAttachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch, 
                                    .id = id,
                                    .ticket = message.ticket(),
                                    .n_bytes = n_bytes};
+        if (message.has_ucx()) {
+          whole.offer->ucx =
+              UcxOffer{.address = message.ucx().address(), .ticket = message.ucx().ticket()};
+        }
       }
       first = false;
     }

@@ -70,7 +70,9 @@ class ShardLink {
 
   // In parts, over the connection of the Health calls, so that no plan waits behind them. `stream`: drawn by the
   // caller, sent with its first plan; the shard forgets the attachments of a stream when it ends. From any thread.
-  Status attach(const SharedAttachment& attachment, std::uint64_t epoch, std::uint64_t stream);
+  Result<TakenBy> attach(const SharedAttachment& attachment,
+                         std::uint64_t epoch,
+                         std::uint64_t stream);
   Status detach(std::uint64_t id, std::uint64_t epoch);
   // kShare: where it can be, the attachment stays there and is shared; kOffer: it stays for whoever has the ticket.
   enum class TakeHow : std::uint8_t { kBytes, kShare, kOffer };

@@ -7,10 +7,12 @@
 #include <grpcpp/server_posix.h>
 
 #include "rpc/engine_service.h"
+#include "rpc/kept_attachments.h"
 #include "rpc/peer_channel.h"
 #include "rpc/runner_gate.h"
 #include "rpc/socket_listener.h"
 #include "rpc/stock/service.h"
+#include "rpc/ucx_carrier.h"
 #include "rpc/watched_runner.h"
 
 namespace coxswain::rpc {
@@ -21,13 +23,7 @@ struct ShardService::Impl {
        const ShardServiceOptions& options_in,
        telemetry::Logger& log)
       : options(options_in),
-        watched(runner, options.step_time_max, Clock::now, options.is_loading),
-        engine(make_engine_service(watched,
-                                   gate,
-                                   options.weights.get(),
-                                   options.peer_files,
-                                   options.message_bytes_max,
-                                   log)) {
+        watched(runner, options.step_time_max, Clock::now, options.is_loading) {
     std::vector<std::string> peers = options.peer_paths;
     if (peers.empty()) peers.push_back(options.socket_path);
     stock = make_stock_services({.runner = watched,
@@ -39,6 +35,23 @@ struct ShardService::Impl {
   }
 
   Status open(telemetry::Logger& log) {
+    if (!options.ucx_networks.empty()) {
+      COXSWAIN_ASSIGN_OR_RETURN(
+          ucx,
+          start_ucx({.networks = options.ucx_networks,
+                     .redeem = [this](std::uint64_t id, std::string_view ticket) {
+                       return kept.redeem(id, ticket);
+                     }}));
+      log.info("Blocks may go by UCX, unencrypted", {{"address", ucx->address()}});
+    }
+    engine = make_engine_service({.runner = watched,
+                                  .gate = gate,
+                                  .kept = kept,
+                                  .ucx = ucx.get(),
+                                  .weights = options.weights.get(),
+                                  .log = log},
+                                 options.peer_files,
+                                 options.message_bytes_max);
     grpc::ServerBuilder builder;
     builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
     builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);
@@ -80,6 +93,8 @@ struct ShardService::Impl {
   const ShardServiceOptions options;
   WatchedRunner watched;
   RunnerGate gate;
+  KeptAttachments kept;
+  std::unique_ptr<UcxCarrier> ucx;
   std::shared_ptr<grpc::Service> engine;
   std::vector<std::shared_ptr<grpc::Service>> stock;
   int fleet_port = 0;

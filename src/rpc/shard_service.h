@@ -17,6 +17,7 @@
 #include <coxswain/step_runner.h>
 #include <coxswain/text_codec.h>
 
+#include "rpc/ip_network.h"
 #include "rpc/weights_sender.h"
 #include "security/peer_files.h"
 #include "telemetry/log.h"
@@ -30,6 +31,8 @@ struct ShardServiceOptions {
   std::uint32_t rank = 0;          // of this shard among them
   std::string fleet_address = {};  // for other machines, "host:port"; empty: none. Needs the files
   security::PeerFiles peer_files = {};
+  // Where blocks may go by UCX, unencrypted; empty: nowhere.
+  std::vector<IpNetwork> ucx_networks = {};
   std::size_t message_bytes_max = std::size_t{64} << 20;
   std::size_t threads_max = 32;  // of the server; more calls at once are refused
   std::chrono::milliseconds path_check_interval{
@@ -46,7 +49,7 @@ class ShardService {
  public:
   // Listens when it returns. `runner`, `codec` and `log` must outlive the service; nobody else may
   // drive the runner. Errors: kFailedPrecondition if another server holds the socket or the address;
-  // kInvalidArgument for an impossible path.
+  // kInvalidArgument for an impossible path; with `ucx_networks` those of start_ucx().
   static Result<std::unique_ptr<ShardService>> start(StepRunner& runner,
                                                      const TextCodec& codec,
                                                      const ShardServiceOptions& options,

@@ -156,17 +156,21 @@ Status ShardedClient::healthy() {
 }
 
 Status ShardedClient::attach(Attachment attachment) {
-  return attach_shared({.attachment = std::move(attachment)});
+  return attach_shared({.attachment = std::move(attachment)}).status();
 }
 
-Status ShardedClient::attach_shared(const SharedAttachment& attachment) {
+Result<TakenBy> ShardedClient::attach_shared(const SharedAttachment& attachment) {
+  TakenBy by = TakenBy::kMessages;
   for (std::size_t rank = 0; rank < links_.size(); ++rank) {
-    Status status = links_[rank]->attach(attachment, epochs_[rank], stream_);
-    if (status.ok()) continue;
+    const auto attached = links_[rank]->attach(attachment, epochs_[rank], stream_);
+    if (attached.ok()) {
+      by = *attached;
+      continue;
+    }
     while (rank-- > 0) (void)links_[rank]->detach(attachment.attachment.id, epochs_[rank]);
-    return status;
+    return attached.status();
   }
-  return {};
+  return by;
 }
 
 Status ShardedClient::detach(std::uint64_t id) {

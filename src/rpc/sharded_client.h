@@ -51,7 +51,7 @@ class ShardedClient : public StepRunner {
   // "host:port"; empty behind a Unix socket.
   const std::string& address() const { return links_.front()->address(); }
   // Errors: those of attach(); kUnimplemented if a shard cannot get at what is shared or offered.
-  Status attach_shared(const SharedAttachment& attachment);
+  Result<TakenBy> attach_shared(const SharedAttachment& attachment);
 
  private:
   ShardedClient(std::vector<std::unique_ptr<ShardLink>> links,

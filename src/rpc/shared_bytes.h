@@ -22,6 +22,12 @@ struct SharedBytes {
   std::uint64_t n_bytes = 0;
 };
 
+// The same bytes by UCX (ucx_carrier.h), under a ticket of its own, since that one is not encrypted on its way.
+struct UcxOffer {
+  std::string address = {};
+  std::string ticket = {};
+};
+
 // Bytes that another shard holds for whoever brings the ticket.
 struct OfferedBytes {
   std::string address = {};  // "host:port"
@@ -29,7 +35,11 @@ struct OfferedBytes {
   std::uint64_t id = 0;      // there
   std::string ticket = {};
   std::uint64_t n_bytes = 0;
+  std::optional<UcxOffer> ucx = {};
 };
+
+// How a shard took what it was given.
+enum class TakenBy : std::uint8_t { kMessages, kUcx };
 
 struct SharedAttachment {
   Attachment attachment = {};

@@ -1,6 +1,7 @@
 """Replicas on other machines: shards that listen with certificates of their fleet, and a router that has none of its own
 machine."""
 
+import json
 import re
 import subprocess
 
@@ -50,22 +51,57 @@ def test_a_router_waits_for_the_first_machine(fleet):
     answer(fleet.connected(), 1)
 
 
-def test_blocks_go_from_machine_to_machine(fleet):
+# Of more than a block.
+STORY_BODY = {"messages": [{"role": "user", "content": "What is 12 + 30?"},
+                           {"role": "assistant", "content": "12 + 30: 2+0=2, 1+3=4. 12 + 30 = 42"},
+                           {"role": "user", "content": STORY}], "temperature": 0, "max_tokens": 200}
+
+
+def by_ucx(fleet, *names):
+    """Options of a shard for blocks by UCX on the network of these hosts."""
+    networks = ",".join({fleet.host(name).address.rpartition(".")[0] + ".0/24" for name in names})
+    words = ["--fleet-listen", "127.0.0.1:0", "--kv-ucx-networks", networks, *fleet.files(names[0])]
+    probe = subprocess.run([str(w) for w in (BIN / "text-generation-server", "serve", "/nowhere", *words)], capture_output=True, text=True,
+                           timeout=60, check=False)
+    if "COXSWAIN_UCX" in probe.stdout + probe.stderr:
+        pytest.skip("built without COXSWAIN_UCX")
+    return ["--kv-ucx-networks", networks]
+
+
+@pytest.mark.parametrize("transport", ["tcp", "ucx"])
+def test_blocks_go_from_machine_to_machine(fleet, transport):
+    words = by_ucx(fleet, "prompts", "answers") if transport == "ucx" else []
     alone = fleet.router([fleet.shard("alone")])
-    turns = [{"role": "user", "content": "What is 12 + 30?"}, {"role": "assistant", "content": "12 + 30: 2+0=2, 1+3=4. 12 + 30 = 42"}]
-    body = {"messages": [*turns, {"role": "user", "content": STORY}], "temperature": 0, "max_tokens": 200}
 
     def told(url):
-        done = requests.post(url + "/v1/chat/completions", json=body, timeout=120).json()
+        done = requests.post(url + "/v1/chat/completions", json=STORY_BODY, timeout=120).json()
         return done["choices"], done["usage"]["completion_tokens"], done["usage"]["prompt_tokens"]
 
     expected = told(alone)
     assert expected[1] > 1 and expected[2] > 16, "a block to hand over"
     fleet.kill("router")
-    url = fleet.router([fleet.shard("prompts"), fleet.shard("answers")], "--roles", "prefill=1,decode=1")
+    url = fleet.router([fleet.shard("prompts", *words), fleet.shard("answers", *words)], "--roles", "prefill=1,decode=1")
     assert told(url) == expected
     handovers = fleet.fleet()["handovers"]
-    assert handovers["transport"] == "tcp" and handovers["moved"] == 1 and handovers["bytes"] > 0, handovers
+    assert handovers["transport"] == transport and handovers["moved"] == 1 and handovers["bytes"] > 0, handovers
+
+
+def test_an_answer_goes_on_when_the_source_of_its_blocks_dies(fleet):
+    words = by_ucx(fleet, "prompts", "answers")
+    url = fleet.router([fleet.shard("prompts", *words), fleet.shard("answers", *words)], "--roles", "prefill=1,decode=1")
+
+    def told(salt, when_it_begins=lambda: None):
+        body = {**STORY_BODY, "stream": True, "cache_salt": salt}
+        with requests.post(url + "/v1/chat/completions", json=body, stream=True, timeout=120) as stream:
+            lines = (json.loads(line[6:]) for line in stream.iter_lines() if line.startswith(b"data: {"))
+            texts = [line["choices"][0]["delta"].get("content") or "" for line in lines if not when_it_begins()]
+        return "".join(texts)
+
+    whole = told("first")
+    assert whole and fleet.fleet()["handovers"]["transport"] == "ucx"
+    kill = iter([lambda: fleet.kill("prompts")])  # with the first line, while blocks are being handed over
+    assert told("second", lambda: next(kill, lambda: None)()) == whole
+    assert told("third") == whole
 
 
 def test_strangers_are_refused(fleet):

@@ -91,6 +91,13 @@ inline constexpr OptionSpec kProcessRows[] = {
      .ours = true,
      .help = "Name that the certificate of a shard has to have, where many have one and not their "
              "address; by default the host that is connected to"},
+    {.name = "kv-ucx-networks",
+     .env = "COXSWAIN_KV_UCX_NETWORKS",
+     .binaries = kInServer,
+     .ours = true,
+     .help =
+         "Networks such as 10.0.0.0/8, with commas between them, on which KV blocks go to shards "
+         "of other machines by UCX, unencrypted; nowhere if not given"},
     {.name = "replicas",
      .env = "COXSWAIN_REPLICAS",
      .type = OptionType::kU64,

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/testing/temp_folder.h"
 #include "batch/testing/fake_runner.h"
@@ -39,8 +41,10 @@ class Machine {
  public:
   explicit Machine(const security::PeerFiles& files) : Machine(files, files) {}
   // `as_client`: what it shows to other shards, until it is started anew.
-  Machine(const security::PeerFiles& files, const security::PeerFiles& as_client)
-      : runner_(runner_options()) {
+  Machine(const security::PeerFiles& files,
+          const security::PeerFiles& as_client,
+          std::vector<IpNetwork> ucx_networks = {})
+      : ucx_networks_(std::move(ucx_networks)), runner_(runner_options()) {
     // The service has one set of files; what it shows to shards is read when it connects, what it listens with before.
     const security::PeerFiles own{
         .certificate = folder_.file("own.pem"), .key = folder_.file("own.key"), .ca = files.ca};
@@ -85,9 +89,11 @@ class Machine {
     out.socket_path = folder_.file("shard");
     out.fleet_address = address;
     out.peer_files = files;
+    out.ucx_networks = ucx_networks_;
     return out;
   }
 
+  const std::vector<IpNetwork> ucx_networks_;
   base::TempFolder folder_;
   telemetry::Logger log_{log_options()};
   FakeCodec codec_;

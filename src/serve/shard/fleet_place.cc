@@ -4,11 +4,28 @@
 #include <string_view>
 #include <unistd.h>
 
+#include "rpc/ucx_carrier.h"
+
 namespace coxswain::serve {
 namespace {
 
 std::string host_of(const std::string& address) {
   return address.substr(0, address.rfind(':'));
+}
+
+Status check_ucx(const options::OptionValues& values) {
+  const auto networks = values.get<"kv-ucx-networks">();
+  if (!networks) return {};
+  if (!values.get<"fleet-listen">()) {
+    return invalid_argument(
+        "`kv_ucx_networks` needs `fleet_listen`, where shards say what they offer", "fleet-listen");
+  }
+  if (!rpc::has_ucx()) {
+    return invalid_argument("`kv_ucx_networks` needs a build with COXSWAIN_UCX", "kv-ucx-networks");
+  }
+  if (const auto parsed = rpc::parse_networks(*networks); !parsed.ok())
+    return invalid_argument("`kv_ucx_networks`: " + parsed.status().message(), "kv-ucx-networks");
+  return {};
 }
 
 }  // namespace
@@ -34,7 +51,12 @@ Status check_fleet_place(const options::OptionValues& values) {
     return invalid_argument("`etcd_endpoints` needs `fleet_listen`, where routers reach this shard",
                             "fleet-listen");
   }
-  return {};
+  return check_ucx(values);
+}
+
+std::vector<rpc::IpNetwork> ucx_networks(const options::OptionValues& values) {
+  const auto text = values.get<"kv-ucx-networks">();
+  return text ? rpc::parse_networks(*text).value() : std::vector<rpc::IpNetwork>();
 }
 
 membership::Member fleet_member(const options::OptionValues& values,

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "rpc/ucx_carrier.h"
+
 namespace coxswain::serve {
 namespace {
 
@@ -37,6 +39,22 @@ TEST(FleetPlace, AddressesAreCheckedByName) {
   EXPECT_THAT(refusal({"--fleet-listen=a:1", "--fleet-advertise=a:0"}),
               HasSubstr("`fleet_advertise` must be HOST:PORT, such as shard-0:9400. Given: a:0"));
   EXPECT_THAT(refusal({"--etcd-endpoints=http://e:1"}), HasSubstr("needs `fleet_listen`"));
+}
+
+TEST(FleetPlace, NetworksForUcxAreCheckedByName) {
+  EXPECT_THAT(refusal({"--kv-ucx-networks=10.0.0.0/8"}), HasSubstr("needs `fleet_listen`"));
+  if (!rpc::has_ucx()) {
+    EXPECT_THAT(refusal({"--fleet-listen=a:1", "--kv-ucx-networks=10.0.0.0/8"}),
+                HasSubstr("needs a build with COXSWAIN_UCX"));
+    return;
+  }
+  EXPECT_THAT(refusal({"--fleet-listen=a:1", "--kv-ucx-networks=10.0.0.0/8,fd00::"}),
+              HasSubstr("`kv_ucx_networks`: `fd00::` is no network"));
+  const std::vector<const char*> good{"--fleet-listen=a:1",
+                                      "--kv-ucx-networks=10.0.0.0/8,fd00::/8"};
+  EXPECT_EQ(refusal(good), "");
+  EXPECT_EQ(ucx_networks(values_of(good)).size(), 2U);
+  EXPECT_TRUE(ucx_networks(values_of({"--fleet-listen=a:1"})).empty());
 }
 
 TEST(FleetPlace, AMemberIsKnownByWhereItIsReached) {

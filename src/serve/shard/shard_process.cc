@@ -243,6 +243,7 @@ rpc::ShardServiceOptions service_options_of(const options::OptionValues& values,
   out.socket_path = path;
   out.fleet_address = values.get<"fleet-listen">().value_or("");
   out.peer_files = peer_files(values);
+  out.ucx_networks = ucx_networks(values);
   out.step_time_max = values.get<"step-timeout-ms">();
   return out;
 }

@@ -23,6 +23,8 @@ constexpr std::uint64_t kSpillAttachmentBytes = std::uint64_t{32} << 20;
 constexpr const char* kSocketCure =
     "Choose a folder with room that you may write to, with TMPDIR or --shard-uds-path (of this "
     "program: --uds-path).";
+constexpr const char* kUcxCure =
+    "Correct --kv-ucx-networks, or leave it out: blocks then go over TLS.";
 constexpr const char* kAddressCure =
     "Choose a HOST:PORT of this machine that is free for --fleet-listen.";
 constexpr const char* kModelCure =
@@ -185,8 +187,10 @@ StartFailure path_failure(const Status& status) {
 }
 
 StartFailure socket_failure(const Status& status) {
-  const bool is_address = status.message().starts_with("cannot listen at ");
-  return cannot_start(status, is_address ? kAddressCure : kSocketCure, kExitFailure);
+  const char* cure = status.message().starts_with("cannot listen at ") ? kAddressCure
+                     : status.message().starts_with("UCX: ")           ? kUcxCure
+                                                                       : kSocketCure;
+  return cannot_start(status, cure, kExitFailure);
 }
 
 json::Object facts_of(const runner::LocalRunner& runner) {
