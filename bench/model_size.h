@@ -1,6 +1,6 @@
 #pragma once
-// How many parameters of the matrices of a model a token takes part in: what a step of one token reads, and half of what
-// a step multiplies for each.
+// How many parameters of the matrices of a model a token takes part in: what a step of one token reads, and half of
+// what a step multiplies for each.
 
 #include <string>
 
@@ -13,7 +13,7 @@ struct Parameters {
   double head = 0;
 };
 
-// From config.json, for models of llama's shape, dense or with experts as the only MLP. Errors: those of reading the file.
+// From config.json, for models of llama's shape, dense or with experts as the only MLP. Errors: those of reading it.
 Result<Parameters> parameters_of(const std::string& model_dir);
 
 }  // namespace coxswain::bench
