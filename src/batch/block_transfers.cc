@@ -44,6 +44,17 @@ std::uint32_t handover_piece_blocks(const RunnerInfo& info) {
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, 1, most));
 }
 
+std::uint32_t handover_attachments_max(const RunnerInfo& info) {
+  const std::uint32_t n_blocks = handover_piece_blocks(info);
+  if (n_blocks == 0) return 1;
+  const KvLayout layout = kv_layout_of(info);
+  const std::vector<std::uint32_t> piece(layout.groups.size(), n_blocks);
+  const std::uint64_t slot = info.capabilities.attachment_bytes_max / BlockTransfers::kParts;
+  const std::uint64_t each =
+      blocks_attachment_bytes(layout, piece) + BlockTransfers::kSlotOverheadBytes;
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>(slot / each, 1));
+}
+
 bool AttachmentSlots::try_take() {
   base::MutexLock lock(mu_);
   if (n_free_ == 0) return false;
@@ -203,6 +214,15 @@ void BlockTransfers::expire(TimePoint now) {
 }
 
 void BlockTransfers::fill(StepPlan& plan) {
+  const bool comes_in = waiting_.front().comes_in;
+  const std::uint64_t hold = waiting_.front().hold;
+  do {
+    fill_one(plan);
+  } while (!comes_in && !waiting_.empty() && !waiting_.front().comes_in &&
+           waiting_.front().hold == hold);
+}
+
+void BlockTransfers::fill_one(StepPlan& plan) {
   BlockPiece piece = std::move(waiting_.front());
   waiting_.pop_front();
   kvcache::KvLease& lease = holds_.at(piece.hold).lease;

@@ -54,6 +54,8 @@ class AttachmentSlots {
 std::uint32_t piece_blocks_max(const RunnerInfo& info);
 // Of these, as many as pass between two steps of answers without being noticed: about a MiB.
 std::uint32_t handover_piece_blocks(const RunnerInfo& info);
+// So many of these a slot has room for: they leave the runner between two chunks of a prompt, where there is one turn.
+std::uint32_t handover_attachments_max(const RunnerInfo& info);
 
 struct HeldPrefix {
   std::uint64_t id = 0;  // 0: nothing is held
@@ -139,7 +141,8 @@ class BlockTransfers {
 
   bool empty() const { return holds_.empty(); }
   bool has_work() const { return !waiting_.empty(); }
-  // The next piece becomes part of the plan. REQUIRES: has_work().
+  // The next piece becomes part of the plan, and with one that goes out those behind it that go out of the same hold.
+  // REQUIRES: has_work().
   void fill(StepPlan& plan);
   // The result of the step is there; it took so long beside those before it.
   void retired(std::uint64_t step, const Status& status, Clock::duration took = {});
@@ -160,6 +163,7 @@ class BlockTransfers {
     BlockPiece piece;
   };
   HeldPrefix keep(Hold hold, std::uint32_t n_cached);
+  void fill_one(StepPlan& plan);
 
   kvcache::KvCache& cache_;
   const KvLayout layout_;

@@ -133,7 +133,8 @@ struct ParkedContext {
   // of these is the attachment `hidden` of the runner; whoever goes on computes the other layers.
   std::uint32_t layers = 0;
   std::uint64_t hidden = 0;
-  std::uint32_t piece_blocks = 0;                // that leave the runner at once
+  std::uint32_t piece_blocks = 0;                // of an attachment
+  std::uint32_t attachments_max = 1;             // that leave the runner at once
   std::vector<std::uint32_t> first_blocks = {};  // per KV group, behind what has left its window
   std::shared_ptr<const KvLayout> layout = {};
   TimePoint until{};  // given back then
@@ -230,6 +231,10 @@ struct GenerationRequest {
   // The prompt alone is computed: the request ends with the first token behind it (and behind its progress), and its
   // blocks stay leased for so long (TokenEvent::parked). One sequence, no beams; of a runner that takes ids.
   std::optional<std::chrono::milliseconds> context_only = {};
+  // With context_only: told of the whole blocks at the front of a prompt whose first token is still to come, each time
+  // that a step has added some, on the engine's thread. They stay leased as those with the first token, and whoever is
+  // told gives them back. Must not block.
+  std::function<void(std::shared_ptr<const ParkedContext>)> on_blocks_ahead = {};
   // A hold of this engine's BlockTransfers that ends when the request is admitted, or ends: what it begins behind.
   std::uint64_t adopted_hold = 0;
   std::string adapter_digest;       // of its content, as in SequenceSpec; empty = base weights

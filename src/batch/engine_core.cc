@@ -126,6 +126,7 @@ Sequence& EngineCore::add_sequence(GenerationRequest request,
   s->cumulative_logprob = before.cumulative_logprob;
   s->prompt_sent = !before.empty();
   s->request = std::move(request);
+  if (!s->request.context_only) s->request.on_blocks_ahead = {};
   s->identity = cache_identity(info_, s->request, s->n_prompt + s->request.stopping.max_new_tokens);
   s->table_sent.assign(cache_->n_groups(), 0);
   s->beams = begin_beams(s->request);

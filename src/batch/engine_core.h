@@ -163,6 +163,7 @@ class EngineCore {
     std::size_t rows_bytes = 0;
     TimePoint submitted_at{};
     bool prefill = false;
+    bool blocks_pass = false;     // those of a prompt that goes on: a transfer may be due behind it
     StepShape shape;              // where costs are learned
     double expected_seconds = 0;  // of that shape, when it was planned
     double floor_seconds = 0;     // StepFinished::floor
@@ -243,7 +244,8 @@ class EngineCore {
   static void add_outputs(Sequence& s, SequenceResult& result, TokenEvent& event);
   void emit_tokens(Sequence& s, SequenceResult& result, TimePoint now);
   void note_tokens(Sequence& s, std::uint32_t n_new, TimePoint now);
-  std::shared_ptr<const ParkedContext> park(const Sequence& s, TimePoint now);
+  std::shared_ptr<ParkedContext> park(const Sequence& s, std::uint32_t n_tokens, TimePoint now);
+  void tell_blocks_ahead(Sequence& s, TimePoint now);
   void settle(const StepRow& row);
   // step_beams.cc
   static Status beams_admissible(const RunnerInfo& info,

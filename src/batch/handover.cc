@@ -6,8 +6,10 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/mutex.h"
+#include "base/numbers.h"
 #include "base/thread_name.h"
 #include "batch/block_transfers.h"
 #include "batch/carriers.h"
@@ -26,12 +28,43 @@ using handover::is_hidden;
 using handover::Kind;
 using handover::Message;
 using handover::Mover;
+using handover::n_block_pieces;
 using handover::n_pieces_of;
 using handover::Transfer;
 using handover::TransferPtr;
 
 // How soon a transfer that found no slots for an attachment looks again.
 constexpr std::chrono::milliseconds kSlotPoll{1};
+
+// Attachments in a row. Nothing is left behind where one does not pass.
+Result<std::uint64_t> pass_all(BlockTransport& transport,
+                               const BlockPassage& first,
+                               std::size_t n) {
+  std::uint64_t n_bytes = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const Result<std::uint64_t> passed = transport.pass(
+        {.from = first.from, .made = first.made + i, .to = first.to, .as = first.as + i});
+    if (!passed.ok()) {
+      for (std::size_t j = 0; j < i; ++j) static_cast<void>(first.to->detach(first.as + j));
+      for (std::size_t j = i + 1; j < n; ++j) static_cast<void>(first.from->detach(first.made + j));
+      return passed.status();
+    }
+    n_bytes += passed.value();
+  }
+  return n_bytes;
+}
+
+// Ids of attachments of a piece are in a row; those of which there is none are unknown to the runner.
+void forget(EngineCore& core, const Transfer& t, std::uint64_t first) {
+  for (std::uint32_t i = 0; i < t.job.parked->attachments_max; ++i)
+    static_cast<void>(core.runner()->detach(first + i));
+}
+
+// Of the attachments of a piece: how many are under way, and the first failure.
+struct Copies {
+  std::size_t n_left = 0;
+  Status why = {};
+};
 
 Status unavailable(std::string message) {
   return {Code::kUnavailable, ErrorKind::kUnavailable, std::move(message)};
@@ -140,7 +173,7 @@ std::uint64_t HandoverService::Impl::start(HandoverJob job, Done done) {
     ++stats_.n_running;
   }
   if (job.parked == nullptr) job.parked = std::make_shared<const ParkedContext>();
-  TimePoint until = Clock::now() + options_.timeout;
+  TimePoint until = Clock::now() + (job.ahead ? options_.ahead_timeout : options_.timeout);
   if (job.parked->hidden != 0) until = job.parked->until;  // computing counts, too
   if (job.parked->hold != 0) until = std::min(until, job.parked->until);
   if (job.request.deadline) until = std::min(until, *job.request.deadline);
@@ -228,7 +261,10 @@ void HandoverService::Impl::begin(const TransferPtr& t) {
     base::MutexLock lock(mu_);
     ends = stopping_;
   }
-  if (ends) return finish(t, {Code::kCancelled, "the hand-over service ends"}, false);
+  if (ends) {
+    if (t->job.ahead && t->job.from != nullptr) release_parked(*t->job.from, parked);
+    return finish(t, {Code::kCancelled, "the hand-over service ends"}, false);
+  }
   if (parked.hold == 0 || t->job.from == nullptr) {
     t->why = parked.hold == 0 ? Status(Code::kUnimplemented, "the source has kept no blocks")
                               : unavailable("the source is gone");
@@ -240,7 +276,7 @@ void HandoverService::Impl::begin(const TransferPtr& t) {
                   ": as many hand-overs are under way"};
     return compute_again(t);
   }
-  if (t->job.from == t->job.to) {  // the blocks are where they are wanted
+  if (t->job.from == t->job.to && !t->job.ahead) {  // the blocks are where they are wanted
     GenerationRequest request = t->job.request;
     request.adopted_hold = parked.hold;
     return finish(t, t->job.to->submit(std::move(request), t->job.sink), true);
@@ -284,13 +320,16 @@ void HandoverService::Impl::send_one(const TransferPtr& t, const Mover::Send& ea
 }
 
 void HandoverService::Impl::pass(const TransferPtr& t, const Message& exported) {
-  const std::uint64_t as = t->first_attachment + exported.piece;
-  const BlockPassage passage{.from = t->job.parked->runner.get(),
-                             .made = exported.attachment,
-                             .to = t->to_runner.get(),
-                             .as = as};
-  carriers_.run([self = shared_from_this(), t, piece = exported.piece, passage] {
-    const Result<std::uint64_t> n_bytes = self->transport_->pass(passage);
+  const ParkedContext& parked = *t->job.parked;
+  const std::uint32_t piece = exported.piece;
+  const BlockPassage passage{
+      .from = parked.runner.get(),
+      .made = exported.attachment,
+      .to = t->to_runner.get(),
+      .as = t->first_attachment + std::uint64_t{piece} * parked.attachments_max};
+  const std::size_t n = is_hidden(parked, piece) ? 1 : t->attachments(0, piece, 0).size();
+  carriers_.run([self = shared_from_this(), t, piece, passage, n] {
+    const Result<std::uint64_t> n_bytes = pass_all(*self->transport_, passage, n);
     self->post([self, t, piece, as = passage.as, n_bytes] { self->passed(t, piece, as, n_bytes); });
   });
 }
@@ -339,6 +378,10 @@ void HandoverService::Impl::settle(const TransferPtr& t) {
 }
 
 void HandoverService::Impl::compute_again(const TransferPtr& t) {
+  if (t->job.ahead) {
+    if (t->job.from != nullptr) release_parked(*t->job.from, *t->job.parked);
+    return finish(t, t->why.ok() ? unavailable("the blocks did not pass") : t->why, false);
+  }
   Status status = t->job.to->submit(t->job.request, t->job.sink);
   if (status.ok() && t->job.from != nullptr) release_parked(*t->job.from, *t->job.parked);
   finish(t, std::move(status), false);
@@ -351,8 +394,12 @@ void HandoverService::Impl::finish(const TransferPtr& t, Status status, bool mov
   {
     base::MutexLock lock(mu_);
     --stats_.n_running;
-    ++(!status.ok() ? stats_.n_failed : moved ? stats_.n_moved : stats_.n_recomputed);
     stats_.n_bytes += t->n_bytes;
+    if (t->job.ahead) {
+      stats_.n_bytes_ahead += t->n_bytes;
+    } else {
+      ++(!status.ok() ? stats_.n_failed : moved ? stats_.n_moved : stats_.n_recomputed);
+    }
   }
   const bool has_moved = status.ok() && moved;
   t->done({.status = std::move(status),
@@ -387,7 +434,7 @@ void HandoverService::Impl::act_giver(EngineCore& core,
         copy_out(core, t, action.piece);
         break;
       case Action::Kind::kForget:
-        static_cast<void>(core.runner()->detach(action.attachment));
+        forget(core, *t, action.attachment);
         break;
       case Action::Kind::kClose:
         core.transfers().close(t->job.parked->hold);
@@ -405,15 +452,24 @@ void HandoverService::Impl::act_giver(EngineCore& core,
 void HandoverService::Impl::copy_out(EngineCore& core, const TransferPtr& t, std::uint32_t piece) {
   if (is_hidden(*t->job.parked, piece))
     return act_giver(core, t, t->giver.copied(piece, t->job.parked->hidden), {});
-  const std::uint64_t attachment = core.transfers().next_attachment();
-  BlockPiece out = t->piece(t->job.parked->hold, piece, attachment);
-  out.done = [self = shared_from_this(), &core, t, piece, attachment](const Status& status) {
-    if (status.ok()) return self->act_giver(core, t, t->giver.copied(piece, attachment), {});
-    t->job.from->post([self, t, piece, status](EngineCore& engine) {
-      self->act_giver(engine, t, t->giver.copied(piece, 0), status);
-    });
-  };
-  core.transfers().move(std::move(out));
+  const ParkedContext& parked = *t->job.parked;
+  const std::uint64_t first = core.transfers().next_attachment();
+  for (std::uint32_t i = 1; i < parked.attachments_max; ++i)
+    static_cast<void>(core.transfers().next_attachment());
+  std::vector<BlockPiece> all = t->attachments(parked.hold, piece, first);
+  const auto copies = std::make_shared<Copies>(all.size());
+  for (BlockPiece& out : all) {
+    out.done = [self = shared_from_this(), &core, t, piece, first, copies](const Status& status) {
+      if (copies->why.ok()) copies->why = status;
+      if (--copies->n_left > 0) return;
+      if (copies->why.ok()) return self->act_giver(core, t, t->giver.copied(piece, first), {});
+      t->job.from->post([self, t, piece, first, why = copies->why](EngineCore& engine) {
+        forget(engine, *t, first);
+        self->act_giver(engine, t, t->giver.copied(piece, 0), why);
+      });
+    };
+    core.transfers().move(std::move(out));
+  }
 }
 
 void HandoverService::Impl::act_taker(EngineCore& core,
@@ -437,7 +493,7 @@ void HandoverService::Impl::act_taker(EngineCore& core,
         break;
       }
       case Action::Kind::kForget:
-        static_cast<void>(core.runner()->detach(action.attachment));
+        forget(core, *t, action.attachment);
         break;
       case Action::Kind::kClose:
         core.transfers().close(t->hold);
@@ -455,16 +511,22 @@ void HandoverService::Impl::copy_in(EngineCore& core,
                                     std::uint32_t piece,
                                     std::uint64_t attachment) {
   if (is_hidden(*t->job.parked, piece)) return compute_rest(core, t, piece, attachment);
-  BlockPiece in = t->piece(t->hold, piece, attachment);
-  in.comes_in = true;
-  in.done = [self = shared_from_this(), &core, t, piece, attachment](const Status& status) {
-    if (status.ok()) return self->act_taker(core, t, t->taker.copied(piece, true), {});
-    t->job.to->post([self, t, piece, attachment, status](EngineCore& engine) {
-      static_cast<void>(engine.runner()->detach(attachment));
-      self->act_taker(engine, t, t->taker.copied(piece, false), status);
-    });
-  };
-  core.transfers().move(std::move(in));
+  std::vector<BlockPiece> all = t->attachments(t->hold, piece, attachment);
+  const auto copies = std::make_shared<Copies>(all.size());
+  for (BlockPiece& in : all) {
+    in.comes_in = true;
+    in.done =
+        [self = shared_from_this(), &core, t, piece, attachment, copies](const Status& status) {
+          if (copies->why.ok()) copies->why = status;
+          if (--copies->n_left > 0) return;
+          if (copies->why.ok()) return self->act_taker(core, t, t->taker.copied(piece, true), {});
+          t->job.to->post([self, t, piece, attachment, why = copies->why](EngineCore& engine) {
+            forget(engine, *t, attachment);
+            self->act_taker(engine, t, t->taker.copied(piece, false), why);
+          });
+        };
+    core.transfers().move(std::move(in));
+  }
 }
 
 // As many layers a step as cost what a step of prompts may; what runs beside them has its steps in between.
@@ -523,19 +585,22 @@ Status HandoverService::Impl::reserve(EngineCore& core,
     return invalid_argument("the parked blocks are of another request");
   COXSWAIN_ASSIGN_OR_RETURN(
       const HeldPrefix held,
-      parked.hidden != 0 ? hold_split(core, *t)
-                         : transfers.hold_for_import(
-                               identity, ids, parked.n_blocks, parked.piece_blocks, parked.until));
+      parked.hidden != 0
+          ? hold_split(core, *t)
+          : transfers.hold_for_import(identity, ids, parked.n_blocks, 1, parked.until));
   if (held.first_blocks != parked.first_blocks || held.n_blocks != parked.n_blocks) {
     transfers.close(held.id);
     return {Code::kUnimplemented, "the windows of the KV groups begin at other blocks"};
   }
   t->hold = held.id;
   const std::uint32_t n_pieces = n_pieces_of(parked);
-  n_there = held.n_cached == parked.n_blocks ? n_pieces : held.n_cached / parked.piece_blocks;
-  if (parked.hidden != 0) n_there = 0;
+  n_there = n_block_pieces(parked) - base::ceil_div(parked.n_blocks - held.n_cached,
+                                                    parked.piece_blocks * parked.attachments_max);
+  t->n_blocks_there = held.n_cached;
+  t->n_pieces_there = n_there;
   const std::uint64_t first = transfers.next_attachment();
-  for (std::uint32_t i = 1; i < n_pieces; ++i) static_cast<void>(transfers.next_attachment());
+  for (std::uint32_t i = 1; i < n_pieces * parked.attachments_max; ++i)
+    static_cast<void>(transfers.next_attachment());
   // Behind this the reply is posted: the service's thread has all of it when it reads that.
   post([t, first, slots = transfers.slots(), runner = core.runner()] {
     t->to_slots = slots;
@@ -547,6 +612,10 @@ Status HandoverService::Impl::reserve(EngineCore& core,
 
 Status HandoverService::Impl::begin_sequence(EngineCore& core, const TransferPtr& t) {
   core.transfers().publish(t->hold, t->job.parked->n_blocks);
+  if (t->job.ahead) {
+    core.transfers().close(t->hold);
+    return {};
+  }
   GenerationRequest request = t->job.request;
   request.adopted_hold = t->hold;
   return t->job.to->submit(std::move(request), t->job.sink);

@@ -9,6 +9,11 @@
 // never more than a short cut, and a request is submitted to the destination exactly once. Whole blocks move; the
 // positions of the last one, if it is a part, are computed in the destination's first step, with the first token.
 //
+// Of a prompt in several chunks, what is computed can pass before the first token is there:
+//
+//     request.on_blocks_ahead -> HandoverService::start({parked, source, destination, request, ahead})
+//       the blocks lie in the destination's cache as those of any prompt do, and the hand-over finds them there
+//
 // Every block that is leased for a transfer has a deadline on its side, so that nobody waits for a side that is gone.
 //
 // Thread rule: any thread. One thread of its own, which sleeps while nothing moves, calls `done`. Others wait for
@@ -31,6 +36,8 @@ namespace coxswain::batch {
 struct HandoverOptions {
   // From start() to the commit; then the destination computes the prompt itself.
   std::chrono::milliseconds timeout{10'000};
+  // Of what passes ahead: a hand-over may wait for it.
+  std::chrono::milliseconds ahead_timeout{2'500};
   // Requests on their way at once; more are computed again at once.
   std::uint32_t transfers_max = 64;
 };
@@ -40,16 +47,19 @@ struct HandoverJob {
   // that is gone is null.
   Engine* from = nullptr;
   Engine* to = nullptr;
-  std::shared_ptr<const ParkedContext> parked;
+  std::shared_ptr<const ParkedContext> parked = {};
   // As it was submitted to `from`, with the id that it has at `to`, without context_only, with the first token (and
   // what it had before) in `progress`.
   GenerationRequest request;
-  std::shared_ptr<TokenSink> sink;
+  std::shared_ptr<TokenSink> sink = {};
+  // No request goes on, and there is no sink: blocks pass, or not. `from` and `to` are not the same.
+  bool ahead = false;
 };
 
 struct HandoverResult {
   // Of Engine::submit() at the destination: ok: `sink` gets exactly one final event; else it got none, and what is
-  // parked stays so until its deadline, for another try. kCancelled after cancel(): that is given back, too.
+  // parked stays so until its deadline, for another try. kCancelled after cancel(): that is given back, too. Of what
+  // passes ahead: ok if it is there; what is parked is given back in any case.
   Status status;
   bool moved = false;          // else the destination computes the prompt again,
   Status why_not;              // because of this
@@ -58,11 +68,13 @@ struct HandoverResult {
   std::chrono::nanoseconds duration{};
 };
 
+// What passes ahead is counted in n_bytes, n_bytes_ahead and n_running alone.
 struct HandoverStats {
   std::uint64_t n_moved = 0;
   std::uint64_t n_recomputed = 0;
   std::uint64_t n_failed = 0;  // neither: cancelled, or refused by the destination
   std::uint64_t n_bytes = 0;
+  std::uint64_t n_bytes_ahead = 0;  // of these, before the first token was there
   std::uint32_t n_running = 0;
   std::string transport = {};  // BlockTransport::name()
 };

@@ -5,6 +5,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -21,10 +22,12 @@ using testing::expect_whole;
 using testing::FakeRunner;
 using testing::FakeRunnerOptions;
 using testing::FirstLife;
+using testing::Fronts;
 using testing::go_on;
 using testing::hand_over;
 using testing::handover_fake;
 using testing::handover_request;
+using testing::pass_ahead;
 using testing::Recorder;
 using testing::Replica;
 using testing::RequestMaker;
@@ -97,23 +100,38 @@ Status fault(What what,
   return {};
 }
 
-void expect_same_after_fault(What what, int at) {
+// In pieces of so many attachments; with a fault in what passes ahead, or in the hand-over.
+void expect_same_after_fault(What what, int at, std::uint32_t n_attachments, bool ahead) {
   FakeRunnerOptions fake = handover_fake();
   fake.capabilities.attachment_bytes_max = 20 << 10;  // small pieces
-  Replica from(fake);
+  Replica from(fake, {.prefill_tokens_max = 200});
   Replica to(fake);
   int n = 0;
   HandoverService service(
       {}, std::make_unique<FaultyTransport>([&](const BlockPassage& passage) -> Status {
         return n++ == at ? fault(what, fake, from, to, passage) : Status();
       }));
-  const GenerationRequest r = handover_request(220, 12);
+  const auto divided = [&](const std::shared_ptr<const ParkedContext>& parked) {
+    auto out = std::make_shared<ParkedContext>(*parked);
+    if (n_attachments > 1) out->piece_blocks = 2;
+    out->attachments_max = n_attachments;
+    return out;
+  };
+  GenerationRequest r = handover_request(220, 12);
+  Fronts fronts;
+  if (ahead) fronts.listen(r);
   FirstLife first = compute_prompt(from, r);
   // The source is ahead by a piece, and is to have one more to make.
   EXPECT_GT(first.parked->n_blocks, 4 * first.parked->piece_blocks);
+  if (ahead) {
+    ASSERT_EQ(fronts.told.size(), 1U);
+    EXPECT_FALSE(pass_ahead(service, from, to, divided(fronts.told[0]), first.rest).status.ok());
+  } else {
+    first.parked = divided(first.parked);
+  }
   const SecondLife second = go_on(service, from, to, first);
   ASSERT_TRUE(second.result.status.ok()) << second.result.status.message();
-  EXPECT_FALSE(second.result.moved);
+  EXPECT_EQ(second.result.moved, ahead && what != What::kSourceLost);
   expect_whole(fake, r, first, second);
 }
 
@@ -126,7 +144,9 @@ TEST(HandoverFaults, WherePiecesFailThePromptIsComputedAgain) {
                           What::kDestinationLost}) {
     for (int at = 0; at < 3; ++at) {
       SCOPED_TRACE(std::to_string(static_cast<int>(what)) + " at piece " + std::to_string(at));
-      expect_same_after_fault(what, at);
+      for (const std::uint32_t n_attachments : {1U, 4U})
+        for (const bool ahead : {false, true})
+          expect_same_after_fault(what, at, n_attachments, ahead);
     }
   }
 }
@@ -209,6 +229,39 @@ TEST(HandoverFaults, ACancelledOneIsSubmittedToNobody) {
   from.wait_for_no_leases();
 }
 
+TEST(HandoverFaults, WhatIsCancelledAheadLeavesNothing) {
+  const FakeRunnerOptions fake = handover_fake();
+  const Replica from(fake, {.prefill_tokens_max = 16});
+  const Replica to(fake);
+  GenerationRequest r = handover_request(90, 12);
+  Fronts fronts;
+  fronts.listen(r);
+  const FirstLife first = compute_prompt(from, r);
+  release_parked(*from.engine, *first.parked);
+  HandoverService* door = nullptr;
+  std::atomic<std::uint64_t> number = 0;
+  HandoverService service({}, std::make_unique<FaultyTransport>([&](const BlockPassage&) {
+                            door->cancel(number);
+                            return Status();
+                          }));
+  door = &service;
+  from.runner->hold();  // so that the number is known before anything passes
+  std::vector<std::promise<HandoverResult>> results(fronts.told.size());
+  for (std::size_t i = 0; i < results.size(); ++i)
+    number = service.start(
+        {.from = from.engine.get(),
+         .to = to.engine.get(),
+         .parked = fronts.told[i],
+         .request = first.rest,
+         .ahead = true},
+        [&result = results[i]](HandoverResult each) { result.set_value(std::move(each)); });
+  from.runner->release();
+  for (auto& result : results) result.get_future().wait();
+  from.wait_for_no_leases();
+  to.wait_for_no_leases();
+  EXPECT_EQ(to.engine->stats().accepted, 0U);
+}
+
 TEST(HandoverFaults, AServiceThatEndsLeavesNothingBehind) {
   const FakeRunnerOptions fake = handover_fake();
   const Replica from(fake);
@@ -252,7 +305,8 @@ TEST(HandoverRandom, EveryRequestIsAnsweredOnceWithItsTokens) {
         seed % 2 == 0 ? handover_fake({0, 24}, 70) : handover_fake({0}, 50);
     std::vector<std::unique_ptr<Replica>> replicas;
     replicas.reserve(3);
-    for (int i = 0; i < 3; ++i) replicas.push_back(std::make_unique<Replica>(fake));
+    for (int i = 0; i < 3; ++i)
+      replicas.push_back(std::make_unique<Replica>(fake, EngineOptions{.prefill_tokens_max = 24}));
     RequestMaker make(seed);
     std::atomic<std::uint64_t> n_passed = 0;
     HandoverService service({.timeout = 2s},
@@ -268,7 +322,17 @@ TEST(HandoverRandom, EveryRequestIsAnsweredOnceWithItsTokens) {
       const std::size_t a = make.pick(3);
       const std::size_t b = make.pick(3);
       const auto lease = make.pick(6) == 0 ? 1ms : 20'000ms;
-      client->first = compute_prompt(*replicas[a], client->request, lease);
+      GenerationRequest chunks = client->request;
+      if (a != b)
+        chunks.on_blocks_ahead = [&, a, b, plain = client->request](auto front) {
+          service.start({.from = replicas[a]->engine.get(),
+                         .to = replicas[b]->engine.get(),
+                         .parked = front,
+                         .request = plain,
+                         .ahead = true},
+                        [](const HandoverResult&) {});
+        };
+      client->first = compute_prompt(*replicas[a], chunks, lease);
       clients.push_back(std::move(client));
       Client& c = *clients.back();
       if (c.first.parked == nullptr) continue;
@@ -290,6 +354,8 @@ TEST(HandoverRandom, EveryRequestIsAnsweredOnceWithItsTokens) {
       expect_whole(fake, c->request, c->first, second);
     }
     EXPECT_GT(n_moved, 5U);
+    while (service.stats().n_running > 0) std::this_thread::sleep_for(1ms);
+    EXPECT_GT(service.stats().n_bytes_ahead, 0U);
   }
 }
 

@@ -21,10 +21,12 @@ using testing::expected_output;
 using testing::ExpectedOutput;
 using testing::FakeRunnerOptions;
 using testing::FirstLife;
+using testing::Fronts;
 using testing::go_on;
 using testing::hand_over;
 using testing::handover_fake;
 using testing::handover_request;
+using testing::pass_ahead;
 using testing::Recorder;
 using testing::Replica;
 using testing::SecondLife;
@@ -62,6 +64,45 @@ TEST_P(Handover, GoesOnBehindWhatHasMoved) {
       if (id < 5) expect_whole(fake, r, first, second);
     }
     EXPECT_EQ(service.stats().n_moved, 5U);
+  }
+}
+
+// In pieces of several attachments, as it is told, and in such of one.
+TEST_P(Handover, WhatHasPassedAheadIsNotHandedOverAgain) {
+  FakeRunnerOptions fake = handover_fake(GetParam());
+  fake.capabilities.attachment_bytes_max = 19 << 10;  // small pieces
+  const Replica from(fake, {.prefill_tokens_max = 16});
+  for (const std::uint32_t n_attachments : {1U, 3U}) {
+    const Replica to(fake);
+    HandoverService service;
+    GenerationRequest r = handover_request(90, 12, n_attachments);
+    Fronts fronts;
+    fronts.listen(r);
+    const FirstLife first = compute_prompt(from, r);
+    ASSERT_GE(fronts.told.size(), 2U);
+    std::uint32_t n_blocks = 0;
+    for (const auto& front : fronts.told) {
+      EXPECT_GT(front->n_blocks, n_blocks);
+      n_blocks = front->n_blocks;
+      auto divided = std::make_shared<ParkedContext>(*front);
+      if (n_attachments > 1) divided->piece_blocks = 1;
+      divided->attachments_max = n_attachments;
+      const HandoverResult ahead = pass_ahead(service, from, to, divided, first.rest);
+      ASSERT_TRUE(ahead.status.ok()) << ahead.status.message();
+      EXPECT_GT(ahead.n_bytes, 0U);
+    }
+    const std::uint64_t n_ahead = service.stats().n_bytes_ahead;
+    EXPECT_EQ(service.stats().n_bytes, n_ahead);
+    EXPECT_EQ(service.stats().n_moved, 0U);
+    to.wait_for_no_leases();
+    const SecondLife second = go_on(service, from, to, first);
+    ASSERT_TRUE(second.result.moved) << second.result.why_not.message();
+    EXPECT_EQ(service.stats().n_bytes, n_ahead + second.result.n_bytes);
+    EXPECT_EQ(second.sink->final_event().n_cached_prompt_tokens, 88U);
+    const std::uint32_t n_left = first.parked->n_blocks - n_blocks;
+    const std::uint32_t of_a_piece = first.parked->piece_blocks;
+    EXPECT_EQ(second.result.n_pieces, (n_left + of_a_piece - 1) / of_a_piece);
+    expect_whole(fake, r, first, second);
   }
 }
 
@@ -145,6 +186,72 @@ TEST(HandoverCases, WhereBlocksCannotMoveThePromptIsComputedAgain) {
     release_parked(*from.engine, *first.parked);
     first.parked = std::make_shared<ParkedContext>();
   });
+}
+
+TEST(HandoverCases, WhatTheDestinationHasMayEndInsideOfAPiece) {
+  const FakeRunnerOptions fake = handover_fake();
+  const Replica from(fake);
+  for (std::size_t n_tokens = 40; n_tokens < 60; n_tokens += 4) {
+    const Replica to(fake);
+    HandoverService service;
+    EXPECT_TRUE(to.run(handover_request(n_tokens, 2))->final_event().status.ok());
+    const GenerationRequest r = handover_request(90, 12);
+    const FirstLife first = compute_prompt(from, r);
+    const SecondLife second = go_on(service, from, to, first);
+    EXPECT_TRUE(second.result.moved) << second.result.why_not.message();
+    EXPECT_EQ(second.sink->final_event().n_cached_prompt_tokens, 88U);
+    expect_whole(fake, r, first, second);
+  }
+}
+
+TEST(HandoverCases, WhatDoesNotPassAheadIsHandedOver) {
+  FakeRunnerOptions fake = handover_fake();
+  fake.capabilities.attachment_bytes_max = 19 << 10;  // small pieces
+  FakeRunnerOptions small = fake;
+  small.n_blocks = {27};
+  const Replica from(fake, {.prefill_tokens_max = 16});
+  const Replica full(small);
+  const Replica to(fake);
+  HandoverService service;
+  GenerationRequest r = handover_request(90, 12);
+  Fronts fronts;
+  fronts.listen(r);
+  const FirstLife first = compute_prompt(from, r);
+  ASSERT_GE(fronts.told.size(), 2U);
+  const FirstLife parked_there = compute_prompt(full, handover_request(80, 20, 2));
+  const HandoverResult refused = pass_ahead(service, from, full, fronts.told.back(), first.rest);
+  EXPECT_EQ(refused.status.code(), Code::kResourceExhausted);
+  EXPECT_EQ(refused.n_bytes, 0U);
+  release_parked(*full.engine, *parked_there.parked);
+  // Whose hold is gone; and one of which nobody hears any more.
+  EXPECT_EQ(pass_ahead(service, from, to, fronts.told.back(), first.rest).status.code(),
+            Code::kUnavailable);
+  for (std::size_t i = 0; i + 1 < fronts.told.size(); ++i)
+    release_parked(*from.engine, *fronts.told[i]);
+  const SecondLife second = go_on(service, from, to, first);
+  EXPECT_TRUE(second.result.moved) << second.result.why_not.message();
+  expect_whole(fake, r, first, second);
+}
+
+// Others may take what has passed for a prompt that is still computed: then it passes once more.
+TEST(HandoverCases, WhatHasPassedAheadMakesRoom) {
+  FakeRunnerOptions fake = handover_fake();
+  fake.capabilities.attachment_bytes_max = 19 << 10;  // small pieces
+  const Replica from(fake, {.prefill_tokens_max = 16});
+  fake.n_blocks = {33};
+  const Replica to(fake);
+  HandoverService service;
+  GenerationRequest r = handover_request(90, 5);
+  Fronts fronts;
+  fronts.listen(r);
+  const FirstLife first = compute_prompt(from, r);
+  for (const auto& front : fronts.told)
+    EXPECT_TRUE(pass_ahead(service, from, to, front, first.rest).status.ok());
+  EXPECT_TRUE(to.run(handover_request(95, 5, 2))->final_event().status.ok());
+  const SecondLife second = go_on(service, from, to, first);
+  EXPECT_TRUE(second.result.moved) << second.result.why_not.message();
+  EXPECT_EQ(second.sink->final_event().n_cached_prompt_tokens, 88U);
+  expect_whole(fake, r, first, second);
 }
 
 TEST(HandoverCases, NoRoomAtTheDestination) {

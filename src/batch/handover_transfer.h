@@ -8,7 +8,9 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "base/numbers.h"
 #include "batch/block_transfers.h"
 #include "batch/handover.h"
 #include "batch/handover_protocol.h"
@@ -18,7 +20,7 @@ namespace coxswain::batch::handover {
 
 inline std::uint32_t n_block_pieces(const ParkedContext& parked) {
   if (parked.piece_blocks == 0) return 0;
-  return (parked.n_blocks + parked.piece_blocks - 1) / parked.piece_blocks;
+  return base::ceil_div(parked.n_blocks, parked.piece_blocks * parked.attachments_max);
 }
 
 // The hidden states of a split prompt are the last piece: it is there once the other layers have been computed.
@@ -42,13 +44,22 @@ struct Transfer {
         giver(n_pieces_of(*job.parked), job.parked->until),
         taker(n_pieces_of(*job.parked), job.parked->until) {}
 
-  BlockPiece piece(std::uint64_t held, std::uint32_t index, std::uint64_t attachment) const {
-    const std::uint32_t first = index * job.parked->piece_blocks;
-    return {.hold = held,
-            .first = first,
-            .n = std::min(job.parked->piece_blocks, job.parked->n_blocks - first),
-            .layers = {.begin = 0, .end = job.parked->layers},
-            .attachment = attachment};
+  // The attachments that a piece is; those of hidden states are none of these.
+  std::vector<BlockPiece> attachments(std::uint64_t held,
+                                      std::uint32_t index,
+                                      std::uint64_t first) const {
+    const ParkedContext& parked = *job.parked;
+    const std::uint32_t of_a_piece = parked.piece_blocks * parked.attachments_max;
+    const std::uint32_t begin = n_blocks_there + (index - n_pieces_there) * of_a_piece;
+    const std::uint32_t end = std::min(begin + of_a_piece, parked.n_blocks);
+    std::vector<BlockPiece> out;
+    for (std::uint32_t at = begin; at < end; at += parked.piece_blocks)
+      out.push_back({.hold = held,
+                     .first = at,
+                     .n = std::min(parked.piece_blocks, end - at),
+                     .layers = {.begin = 0, .end = parked.layers},
+                     .attachment = first++});
+    return out;
   }
 
   const std::uint64_t id;
@@ -72,7 +83,10 @@ struct Transfer {
   Giver giver;             // source
   Taker taker;             // destination, as what follows
   std::uint64_t hold = 0;  // there
-  SplitPrompt split;       // if it is one
+  // Not touched any more once it is prepared, and then read by all: what the destination had before, at the front.
+  std::uint32_t n_blocks_there = 0;
+  std::uint32_t n_pieces_there = 0;
+  SplitPrompt split;  // if it is one
 };
 using TransferPtr = std::shared_ptr<Transfer>;
 

@@ -147,6 +147,7 @@ struct Sequence {
   std::vector<PromptToken> prompt_tokens;  // as far as computed, if asked for, as the next
   SequenceOutputs context_outputs;
   std::uint32_t n_context_outputs = 0;   // positions
+  std::uint32_t n_blocks_told = 0;       // of GenerationRequest::on_blocks_ahead
   Outcome outcome = Outcome::kFinished;  // kEnding only, as what follows
   TokenEvent final_event;
 

@@ -177,6 +177,7 @@ void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint
     s.planned += s.computed - std::min(s.computed, nearest);
     const std::uint32_t n_shown = std::min(s.computed, s.publish_end());
     cache_->publish(s.lease, std::span(s.tokens).first(n_shown), s.retention_rule());
+    if (s.request.on_blocks_ahead && s.computed < s.n_prompt) tell_blocks_ahead(s, now);
   }
   if (!result.tokens.empty()) emit_tokens(s, result, now);
 }
@@ -296,7 +297,7 @@ void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now)
   TokenEvent last;
   fill(last);
   if (parks) {
-    last.parked = park(s, now);
+    last.parked = park(s, s.computed, now);
   } else {
     forecast_.finished(s.n_produced(), s.request.stopping.max_new_tokens);
     last.finish = std::move(result.finish);
@@ -304,12 +305,29 @@ void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now)
   end(s, Outcome::kFinished, std::move(last));
 }
 
+// From a piece on.
+void EngineCore::tell_blocks_ahead(Sequence& s, TimePoint now) {
+  const std::uint32_t of_a_piece = handover_piece_blocks(info_);
+  if (of_a_piece == 0) return;
+  const std::uint32_t n_blocks = s.computed / cache_->block_tokens();
+  if (n_blocks < s.n_blocks_told + of_a_piece) return;
+  s.n_blocks_told = n_blocks;
+  std::shared_ptr<ParkedContext> front = park(s, n_blocks * cache_->block_tokens(), now);
+  if (front->hold == 0) return;
+  if (front->n_blocks < n_blocks)  // the window of a group has moved on
+    return transfers_->close(front->hold);
+  front->attachments_max = handover_attachments_max(info_);
+  s.request.on_blocks_ahead(std::move(front));
+}
+
 // What is computed of the prompt is held for whoever goes on, in another engine.
-std::shared_ptr<const ParkedContext> EngineCore::park(const Sequence& s, TimePoint now) {
+std::shared_ptr<ParkedContext> EngineCore::park(const Sequence& s,
+                                                std::uint32_t n_tokens,
+                                                TimePoint now) {
   auto out = std::make_shared<ParkedContext>();
   out->until = now + *s.request.context_only;
   out->incarnation = info_.epoch;
-  const auto computed = std::span(s.tokens).first(s.computed);
+  const auto computed = std::span(s.tokens).first(n_tokens);
   HeldPrefix held = transfers_->hold(s.identity, computed, out->until);
   if (held.id == 0) return out;
   out->hold = held.id;

@@ -14,7 +14,9 @@ bool EngineCore::can_submit() const {
   // More than two gain nothing: the host prepares one step while another runs.
   const std::size_t depth =
       info_.capabilities.look_ahead ? std::min(2U, info_.capabilities.plans_in_flight_max) : 1;
-  return runner_up_ && steps_.size() < depth;
+  // Behind a chunk that was planned ahead, blocks of the one before it would leave a whole chunk later.
+  const bool blocks_pass = !steps_.empty() && steps_.back().blocks_pass;
+  return runner_up_ && steps_.size() < (blocks_pass ? 1 : depth);
 }
 
 std::uint32_t EngineCore::batch_size_max() const {
@@ -420,6 +422,7 @@ void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step
                        .sample = planned.sample,
                        .prefill = planned.prefill});
   step.prefill |= planned.prefill;
+  step.blocks_pass |= s.request.on_blocks_ahead && !planned.sample;
   s.planned += planned.n_tokens;
   s.lease.mark_used(plan.step);
   ++s.n_in_flight;

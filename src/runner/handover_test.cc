@@ -29,7 +29,8 @@ using batch::testing::Recorder;
 std::unique_ptr<batch::Engine> start(const std::string& dir,
                                      std::size_t n_threads,
                                      const model::WindowLimits& windows,
-                                     std::optional<tensor::DType> kv_dtype) {
+                                     std::optional<tensor::DType> kv_dtype,
+                                     std::uint64_t attachment_bytes_max = std::uint64_t{1} << 20) {
   RunnerOptions options;
   options.model_dir = dir;
   options.without_text = true;
@@ -42,7 +43,7 @@ std::unique_ptr<batch::Engine> start(const std::string& dir,
   options.max_batch_prefill_tokens = 64;
   options.max_batch_size = 8;
   options.output_bytes_max = std::uint64_t{16} << 20;
-  options.attachment_bytes_max = std::uint64_t{1} << 20;
+  options.attachment_bytes_max = attachment_bytes_max;
   options.windows = windows;
   auto runner = LocalRunner::create(options);
   EXPECT_TRUE(runner.ok()) << runner.status().message();
@@ -213,12 +214,80 @@ void expect_split(const std::string& dir,
   expect_nothing_held({from.get(), to.get()});
 }
 
+// Blocks of the first chunk pass ahead, in pieces of several attachments, and the hand-over has the rest.
+void expect_ahead(const std::string& dir,
+                  const model::WindowLimits& windows,
+                  std::optional<tensor::DType> kv_dtype = {}) {
+  std::uint64_t bytes_max = 17 << 10;
+  std::unique_ptr<batch::Engine> from;
+  for (std::uint32_t n = 0; n == 0; bytes_max += 1 << 10) {  // until a slot holds a block
+    from = start(dir, 1, windows, kv_dtype, bytes_max);
+    ASSERT_NE(from, nullptr);
+    std::promise<std::uint32_t> n_blocks;
+    from->post([&](batch::EngineCore& core) {
+      n_blocks.set_value(batch::handover_piece_blocks(core.runner_info()));
+    });
+    n = n_blocks.get_future().get();
+  }
+  const auto to = start(dir, 2, windows, kv_dtype, bytes_max);
+  ASSERT_NE(to, nullptr);
+  batch::HandoverService service;
+  std::uint64_t id = 0;
+  for (GenerationRequest request : requests()) {
+    if (request.prompt_logprobs || request.outputs.any_context()) continue;
+    request.id = RequestId{++id};
+    const auto whole = run(*from, request);
+    request.cache_salt += " ahead";
+    GenerationRequest context = request;
+    context.context_only = std::chrono::seconds(30);
+    std::vector<std::shared_ptr<const batch::ParkedContext>> fronts;
+    context.on_blocks_ahead = [&](auto front) { fronts.push_back(std::move(front)); };
+    const auto first = run(*from, context);
+    ASSERT_FALSE(fronts.empty());
+    for (const auto& front : fronts) {
+      auto divided = std::make_shared<batch::ParkedContext>(*front);
+      divided->piece_blocks = 1;
+      divided->attachments_max = 2;
+      const HandoverResult ahead = hand_over(service,
+                                             {.from = from.get(),
+                                              .to = to.get(),
+                                              .parked = divided,
+                                              .request = request,
+                                              .sink = {},
+                                              .ahead = true});
+      EXPECT_TRUE(ahead.status.ok()) << ahead.status.message();
+      EXPECT_GT(ahead.n_bytes, 0U);
+    }
+    request.progress = {.ids = first->ids(),
+                        .cumulative_logprob = first->final_event().cumulative_logprob};
+    const auto rest = std::make_shared<Recorder>(request.progress);
+    const HandoverResult result = hand_over(service,
+                                            {.from = from.get(),
+                                             .to = to.get(),
+                                             .parked = first->final_event().parked,
+                                             .request = request,
+                                             .sink = rest});
+    ASSERT_TRUE(result.status.ok()) << result.status.message();
+    EXPECT_TRUE(result.moved) << result.why_not.message();
+    rest->wait_final();
+    EXPECT_EQ(rest->final_event().n_cached_prompt_tokens, 40U);
+    expect_same(*whole, *first, *rest);
+  }
+  expect_nothing_held({from.get(), to.get()});
+}
+
 class HandoverModels : public ::testing::TestWithParam<model::SmallModel> {};
 
 TEST_P(HandoverModels, TheSameBits) {
   base::TempFolder folder;
   ASSERT_TRUE(write_model(folder, GetParam().fields));
   expect_handed_over(folder.path(), {});
+}
+
+TEST_P(HandoverModels, TheSameBitsBehindWhatHasPassedAhead) {
+  base::TempFolder folder;
+  ASSERT_TRUE(write_model(folder, GetParam().fields));
+  expect_ahead(folder.path(), {});
 }
 
 TEST_P(HandoverModels, TheSameBitsWhereTheLayersOfAPromptAreDivided) {
@@ -277,6 +346,7 @@ TEST(HandoverCacheTypes, TheSameBits) {
   for (const auto type :
        {tensor::DType::kI8, tensor::DType::kI4, tensor::DType::kF8E4M3, tensor::DType::kF8E5M2}) {
     expect_handed_over(folder.path(), {}, type);
+    expect_ahead(folder.path(), {}, type);
     expect_split(folder.path(), {}, type);
   }
 }
@@ -286,6 +356,8 @@ TEST(HandoverWindows, TheSameBitsBehindSinkTokens) {
   ASSERT_TRUE(write_model(folder, R"({"model_type":"llama"})"));
   expect_handed_over(folder.path(), {.max_attention_window = {7, 0}, .sink_token_length = 5});
   expect_handed_over(folder.path(), {.max_attention_window = {7, 12}, .sink_token_length = 0});
+  expect_ahead(folder.path(), {.max_attention_window = {7, 0}, .sink_token_length = 5});
+  expect_ahead(folder.path(), {.max_attention_window = {7, 12}, .sink_token_length = 0});
   expect_split(folder.path(), {.max_attention_window = {7, 0}, .sink_token_length = 5});
   expect_split(folder.path(), {.max_attention_window = {7, 12}, .sink_token_length = 0});
 }

@@ -41,6 +41,7 @@ inline FirstLife compute_prompt(const Replica& at,
   FirstLife out;
   out.sink = std::make_shared<Recorder>(r.progress);
   out.rest = r;
+  out.rest.on_blocks_ahead = {};
   r.context_only = lease;
   const Status status = at.engine->submit(r, out.sink);
   EXPECT_TRUE(status.ok()) << status.message();
@@ -53,6 +54,32 @@ inline FirstLife compute_prompt(const Replica& at,
   out.rest.progress.ids.push_back(out.sink->ids().at(0));
   out.rest.progress.cumulative_logprob = last.cumulative_logprob;
   return out;
+}
+
+// Of a prompt in chunks, for compute_prompt(): what is told before its first token. Read behind that.
+struct Fronts {
+  std::vector<std::shared_ptr<const ParkedContext>> told = {};
+
+  void listen(GenerationRequest& r) {
+    r.on_blocks_ahead = [this](std::shared_ptr<const ParkedContext> front) {
+      told.push_back(std::move(front));
+    };
+  }
+};
+
+inline HandoverResult pass_ahead(HandoverService& service,
+                                 const Replica& from,
+                                 const Replica& to,
+                                 const std::shared_ptr<const ParkedContext>& front,
+                                 const GenerationRequest& r) {
+  std::promise<HandoverResult> promise;
+  service.start({.from = from.engine.get(),
+                 .to = to.engine.get(),
+                 .parked = front,
+                 .request = r,
+                 .ahead = true},
+                [&](HandoverResult result) { promise.set_value(std::move(result)); });
+  return promise.get_future().get();
 }
 
 struct SecondLife {
