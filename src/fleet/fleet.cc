@@ -200,6 +200,7 @@ void Fleet::cancel(RequestId id) {
   found->second->cancelled = true;
   for (const StayPtr& stay : found->second->stays) {
     if (stay->transfer != 0 && handovers_ && !ending_) handovers_->cancel(stay->transfer);
+    cancel_ahead(*stay);
     if (stay->replica) replicas_[*stay->replica]->engine->cancel(stay->engine_id);
   }
   bell_.ring();  // for those that wait
@@ -309,6 +310,8 @@ Fleet::StayPtr Fleet::depart(Stay& stay, batch::TokenEvent& event) {
       static_cast<batch::EventOutlet&>(*this), request.shared_from_this(), stay.range());
   next->n_losses = stay.n_losses;
   next->parked = {.replica = *stay.replica, .context = std::exchange(event.parked, nullptr)};
+  next->ahead = std::exchange(stay.ahead, nullptr);
+  if (next->ahead != nullptr) end_ahead(*next->ahead);
   request.stays.push_back(next);
   --stay.n_open;
   leave_engine(stay);
@@ -344,6 +347,7 @@ bool Fleet::goes_on(const Stay& stay, const batch::TokenEvent& event) const {
 }
 
 void Fleet::leave_engine(Stay& stay) {
+  cancel_ahead(stay);
   vacate(stay);
   std::erase_if(stay.request().stays, [&](const StayPtr& s) { return s.get() == &stay; });
 }

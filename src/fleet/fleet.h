@@ -80,7 +80,7 @@ struct ReplicaStatus {
   Role role = Role::kMixed;
   std::uint64_t incarnation = 1;  // runners that it has had; 0: none yet
   std::size_t n_stays = 0;        // requests, or sequences of such, that its engine has
-  std::size_t n_arriving = 0;     // of these, whose blocks are on their way to it
+  std::size_t n_arriving = 0;     // of these, or to be, whose blocks are on their way to it
   std::size_t n_for_others = 0;   // of these, such that others go on with
   std::size_t n_leaving = 0;      // in no engine, whose blocks it has
   Drain drain = {};               // over where it has nothing any more
@@ -193,7 +193,8 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
     Drain drain{};                 // guarded by mu_
     bool moved_on = false;         // the drain's second deadline has passed; guarded by mu_
     std::size_t n_stays = 0;       // guarded by mu_
-    std::size_t n_arriving = 0;    // of these, whose blocks are on their way; guarded by mu_
+    std::size_t n_arriving = 0;    // of these or to be, blocks are on their way; guarded by mu_
+    std::size_t n_ahead = 0;       // of n_arriving, while they are computed; guarded by mu_
     std::size_t n_submitting = 0;  // of these, that the engine does not count yet; guarded by mu_
     std::uint64_t n_apart_tokens = 0;  // of prompts that it computes for others; guarded by mu_
   };
@@ -274,6 +275,16 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   void end_waiting(const StayPtr& stay, const Status& why, std::vector<batch::SinkEvent>& events)
       REQUIRES(mu_);
   bool place_first();
+  // fleet_ahead.cc
+  using Front = std::shared_ptr<const batch::ParkedContext>;
+  void note_ahead(const StayPtr& stay, std::size_t from, Front front);
+  void pass_ahead(const StayPtr& stay) REQUIRES(mu_);
+  std::optional<std::size_t> choose_ahead(const StayPtr& stay, const Front& front) REQUIRES(mu_);
+  void arrive_ahead(const StayPtr& stay,
+                    const std::shared_ptr<Ahead>& ahead,
+                    const batch::HandoverResult& result);
+  void end_ahead(Ahead& ahead) REQUIRES(mu_);
+  void cancel_ahead(Stay& stay) REQUIRES(mu_);
   // fleet_live.cc
   bool is_loading(std::size_t replica) const;
   bool may_load(std::size_t replica) const REQUIRES(mu_);

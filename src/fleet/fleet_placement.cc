@@ -108,8 +108,9 @@ bool Fleet::has_room(const Replica& replica,
                      const batch::EngineStats& stats,
                      const Stay& stay) const {
   if (replicas_.size() == 1) return true;
-  if (stay.parked.context != nullptr &&
-      (replica.n_arriving >= kArrivingMax || !has_blocks_for(stay.parked, stats)))
+  const bool moves =
+      stay.parked.context != nullptr && &replica != replicas_[stay.parked.replica].get();
+  if (moves && (replica.n_arriving >= kArrivingMax || !has_blocks_for(stay.parked, stats)))
     return false;
   const std::size_t queued = stats.queued + replica.n_submitting;
   if (stay.is_prompt() && any_target()) return queued == 0 && replica.n_arriving < 2;
@@ -150,6 +151,9 @@ std::optional<std::size_t> Fleet::choose(const Stay& stay) const {
     best = i;
     least = load;
   }
+  // Part of its blocks is there.
+  const auto ahead = stay.ahead != nullptr ? stay.ahead->to : std::nullopt;
+  if (ahead && loads[*ahead] && *loads[*ahead] <= least + kUnfairnessMax) return ahead;
   const auto hinted = hints_.replica_of(stay.request().prefix_keys);
   if (hinted && loads[*hinted] && *loads[*hinted] <= least + kUnfairnessMax) return hinted;
   return best;
@@ -208,7 +212,14 @@ Fleet::Placement Fleet::place(const StayPtr& stay) {
       }
       forget_live(*stay);
       request = stay->engine_request(stay->engine_id);
-      if (stay->parks) request.context_only = kParkedMax;
+      if (stay->parks) {
+        request.context_only = kParkedMax;
+        if (stay->is_prompt())
+          request.on_blocks_ahead =
+              [this, weak = std::weak_ptr<Stay>(stay), from = *replica](Front front) {
+                note_ahead(weak.lock(), from, std::move(front));
+              };
+      }
       ++replicas_[*replica]->n_submitting;
     }
     const RequestId id = request.id;
@@ -311,6 +322,10 @@ bool Fleet::place_waiting(const StayPtr& stay) {
 // A sequence whose prompt is computed goes to whoever goes on; its blocks are kept while none has room for it.
 void Fleet::hand_over(const StayPtr& stay) {
   base::MutexLock lock(mu_);
+  if (stay->ahead != nullptr && stay->ahead->transfer != 0) {
+    stay->ahead->departed = stay;
+    return;
+  }
   const bool others_first = !waiting_.empty() && waiting_.begin()->first < stay->rank();
   const bool goes = !ending_ && !stay->request().cancelled && !others_first && board(stay);
   if (!goes) return wait(stay);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -51,6 +52,14 @@ class RolesTest : public ::testing::Test {
     GenerationRequest out = request_of(id, 12);
     out.prompt.assign(20 + id % 5, static_cast<TokenId>(id % 50));
     out.prompt_logprobs = id % 4 == 0;
+    return out;
+  }
+  // In chunks of 16 tokens.
+  static GenerationRequest longer_request(std::uint64_t id) {
+    GenerationRequest out = request_of(id, 12);
+    out.prompt.clear();
+    for (std::uint64_t i = 0; i < 150 + id % 20; ++i)
+      out.prompt.push_back(static_cast<TokenId>((7 * id + 3 * i) % 50));
     return out;
   }
   struct Open {
@@ -148,6 +157,84 @@ TEST_F(RolesTest, WhatIsNotComputedApartDoesNotWaitForPrompts) {
   expect_all(open);
   first->expect_complete(expected_output(movable(), brief), false);
   fleet->expect_idle();
+}
+
+// Unless the other one is still busy with the one before, or not asked yet whether it loads.
+TEST_F(RolesTest, BlocksPassWhileThePromptIsComputed) {
+  const auto fleet = two(0, 0);
+  std::vector<Open> open;
+  for (std::uint64_t id = 1; id <= 5 || (*fleet)->status().handovers.n_bytes_ahead == 0; ++id) {
+    open.push_back({longer_request(id), std::make_shared<Recorder>()});
+    ASSERT_TRUE((*fleet)->submit(open.back().request, open.back().sink).ok());
+    open.back().sink->wait_final();
+  }
+  expect_all(open);
+  fleet->expect_idle();
+  const FleetStatus status = (*fleet)->status();
+  EXPECT_GT(status.handovers.n_moved, 0U);
+  EXPECT_EQ(status.handovers.n_recomputed, 0U);
+  EXPECT_GT(status.handovers.n_bytes, status.handovers.n_bytes_ahead);
+  EXPECT_EQ(fleet->metrics().kv_handover_bytes.value(), status.handovers.n_bytes);
+}
+
+// The destination has room for one of the longer ones, and a half.
+TEST_F(RolesTest, BlocksThatPassAheadTakeNoRoomFromOthers) {
+  const auto fleet = two(0, 0);
+  std::vector<Open> open;
+  for (std::uint64_t id = 1; id <= 30; ++id) {
+    open.push_back(
+        {id % 3 == 0 ? long_request(id) : longer_request(id), std::make_shared<Recorder>()});
+    ASSERT_TRUE((*fleet)->submit(open.back().request, open.back().sink).ok());
+  }
+  expect_all(open);
+  fleet->expect_idle();
+}
+
+TEST_F(RolesTest, EitherMayBeLostWhileBlocksPassAhead) {
+  for (std::uint64_t step = 1; step <= 30; ++step) {
+    for (const bool prompts : {true, false}) {
+      SCOPED_TRACE(step);
+      const auto fleet = two(prompts ? step : 0, prompts ? 0 : step);
+      std::vector<Open> open;
+      for (std::uint64_t id = 1; id <= 4; ++id) {
+        open.push_back({longer_request(id), std::make_shared<Recorder>()});
+        ASSERT_TRUE((*fleet)->submit(open.back().request, open.back().sink).ok());
+      }
+      expect_all(open);
+      EXPECT_TRUE((*fleet)->drain(60s));
+      EXPECT_EQ((*fleet)->status().n_requests, 0U);
+    }
+  }
+}
+
+// At whatever moment.
+TEST_F(RolesTest, ACancelEndsWhatPassesAheadToo) {
+  for (int i = 0; i < 60; ++i) {
+    const auto fleet = two(0, 0);
+    const auto sink = std::make_shared<Recorder>();
+    ASSERT_TRUE((*fleet)->submit(longer_request(1), sink).ok());
+    for (int n = 0; n < i && !sink->done(); ++n)
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    (*fleet)->cancel(RequestId{1});
+    const Status status = sink->wait();
+    EXPECT_TRUE(status.ok() || status.code() == Code::kCancelled) << status.message();
+    fleet->expect_idle();
+  }
+}
+
+TEST_F(RolesTest, AFleetThatEndsAnswersWhatPassesAhead) {
+  for (int i = 0; i < 30; ++i) {
+    std::vector<std::shared_ptr<Recorder>> sinks;
+    {
+      const auto fleet = two(0, 0);
+      for (std::uint64_t id = 1; id <= 4; ++id) {
+        sinks.push_back(std::make_shared<Recorder>());
+        ASSERT_TRUE((*fleet)->submit(longer_request(id), sinks.back()).ok());
+      }
+      for (int n = 0; n < i; ++n) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+    for (const auto& sink : sinks) EXPECT_TRUE(sink->done());
+  }
 }
 
 TEST_F(RolesTest, EitherMayBeLostAtAnyStep) {

@@ -58,6 +58,18 @@ struct Parked {
   std::shared_ptr<const batch::ParkedContext> context;  // null: nothing
 };
 
+// Blocks of a prompt that pass while it is still computed.
+struct Ahead {
+  std::size_t from = 0;
+  std::optional<std::size_t> to = {};  // who has some, or is getting them
+  std::uint64_t transfer = 0;          // 0: none is under way
+  // Told meanwhile.
+  std::shared_ptr<const batch::ParkedContext> next = {};
+  // The prompt is computed, and goes on behind the transfer.
+  std::shared_ptr<Stay> departed = {};
+  bool over = false;  // no further transfer begins
+};
+
 // What a replica that still loads computes of a prompt that waits for another one: LiveTarget's number of it.
 struct LivePrompt {
   std::size_t replica = 0;
@@ -116,6 +128,7 @@ class Stay final : public batch::TokenSink, public std::enable_shared_from_this<
   bool apart = false;  // its prompt is computed for another replica; decided when it is placed
   Parked parked;       // what it goes on with; a transfer takes it
   std::uint64_t transfer = 0;      // of that; 0: none is under way
+  std::shared_ptr<Ahead> ahead;    // of the prompt; null: nothing
   std::optional<LivePrompt> live;  // while it waits
   bool undivided = false;          // its layers were not, or cannot be, computed apart
   std::uint64_t refused = 0;  // replicas that refused it in this attempt to place it, a bit each

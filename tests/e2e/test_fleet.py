@@ -188,6 +188,20 @@ def test_a_prompt_is_computed_in_one_replica_and_its_answer_in_another(launch, s
     assert fleet.stop() == 0, fleet.log()
 
 
+def test_blocks_pass_while_a_prompt_is_computed(launch, server):
+    """Of prompts in many chunks some blocks pass before the first token; answers are those of a single replica."""
+    fleet = launch(*ROLES, "--max-batch-prefill-tokens", "64", "--kv-handover-bytes-max", "262144").wait_ready()
+    words = " ".join(f"word {n} of a long story," for n in range(60))
+    work = [("/generate", {"inputs": f"{n}: {words}", "parameters": {"max_new_tokens": 12}}) for n in range(4)]
+    expected = [answer_of(server, path, body) for path, body in work]
+    expect_answers(fleet, work, expected, range(len(work)))
+    m = wait_idle(fleet)
+    handovers = seen(fleet, "/fleet").json()["handovers"]
+    assert handovers["moved"] == len(work) and handovers["recomputed"] == 0, handovers
+    assert 0 < handovers["bytes_ahead"] < handovers["bytes"] == m["tgi_kv_handover_bytes_total"], handovers
+    assert fleet.stop() == 0, fleet.log()
+
+
 @pytest.mark.parametrize("how", ["auto", "off"])
 def test_how_prompts_are_shared_out_changes_no_answer(launch, server, how):
     fleet = launch(*ROLES, "--disaggregation", how).wait_ready()

@@ -98,6 +98,7 @@ json::Value handovers_of(const fleet::FleetStatus& status) {
   out.append_new("recomputed", count(stats.n_recomputed));
   out.append_new("running", count(stats.n_running));
   out.append_new("bytes", count(stats.n_bytes));
+  out.append_new("bytes_ahead", count(stats.n_bytes_ahead));
   if (!stats.transport.empty()) out.append_new("transport", stats.transport);
   out.append_new("together", count(status.n_together));
   return json::Value(std::move(out));

@@ -22,8 +22,12 @@ FleetView view_of_two() {
   out.status.n_waiting = 2;
   out.status.n_resuming = 1;
   out.status.n_resumed = 7;
-  out.status.handovers = {
-      .n_moved = 8, .n_recomputed = 2, .n_bytes = 4096, .n_running = 1, .transport = "memory"};
+  out.status.handovers = {.n_moved = 8,
+                          .n_recomputed = 2,
+                          .n_bytes = 4096,
+                          .n_bytes_ahead = 1024,
+                          .n_running = 1,
+                          .transport = "memory"};
   out.status.n_together = 3;
   out.health = {Status(), Status(Code::kUnavailable, "no socket")};
   out.addresses = {"/run/shard-0", "tcp://b:9400"};
@@ -40,7 +44,7 @@ TEST(FleetDocument, EachReplicaAndTheWhole) {
       R"("blitz_name":"Inactive","incarnation":4,"restarts":3,"requests":0,"queued":0,"running":0,"blocks":{"total":0,"free":0,"cached":0,"leased":0,"retiring":0},"steps":0,)"
       R"("prompt_tokens":0,"cached_prompt_tokens":0,"generated_tokens":0,"pauses":0}],)"
       R"("serving":1,"restarts":3,"requests":5,"waiting":2,"resuming":1,"resumed":7,)"
-      R"("handovers":{"moved":8,"recomputed":2,"running":1,"bytes":4096,"transport":"memory","together":3},)"
+      R"("handovers":{"moved":8,"recomputed":2,"running":1,"bytes":4096,"bytes_ahead":1024,"transport":"memory","together":3},)"
       R"("divided":{"moved":0,"layers":0,"finished":0,"recomputed":0}})");
 }
 
