@@ -88,6 +88,7 @@ class HandoverService::Impl : public std::enable_shared_from_this<Impl> {
   void stop();
   std::uint64_t start(HandoverJob job, Done done);
   void cancel(std::uint64_t id);
+  void limit(std::uint64_t id, TimePoint until);
   HandoverStats stats() const {
     HandoverStats out;
     {
@@ -173,8 +174,8 @@ std::uint64_t HandoverService::Impl::start(HandoverJob job, Done done) {
     ++stats_.n_running;
   }
   if (job.parked == nullptr) job.parked = std::make_shared<const ParkedContext>();
-  TimePoint until = Clock::now() + (job.ahead ? options_.ahead_timeout : options_.timeout);
-  if (job.parked->hidden != 0) until = job.parked->until;  // computing counts, too
+  TimePoint until = Clock::now() + options_.timeout;
+  if (job.parked->hidden != 0 || job.ahead) until = job.parked->until;  // computing counts, too
   if (job.parked->hold != 0) until = std::min(until, job.parked->until);
   if (job.request.deadline) until = std::min(until, *job.request.deadline);
   auto t = std::make_shared<Transfer>(id, std::move(job), std::move(done), until);
@@ -188,6 +189,14 @@ void HandoverService::Impl::cancel(std::uint64_t id) {
     if (found == transfers_.end() || found->second->mover.begun()) return;
     found->second->cancelled = true;
     give_up(TransferPtr(found->second), {Code::kCancelled, "the hand-over was cancelled"});
+  });
+}
+
+void HandoverService::Impl::limit(std::uint64_t id, TimePoint until) {
+  post([this, id, until] {
+    const auto found = transfers_.find(id);
+    if (found == transfers_.end()) return;
+    found->second->deadline = std::min(found->second->deadline, until);
   });
 }
 
@@ -638,6 +647,10 @@ std::uint64_t HandoverService::start(HandoverJob job, Done done) {
 
 void HandoverService::cancel(std::uint64_t transfer) {
   impl_->cancel(transfer);
+}
+
+void HandoverService::limit(std::uint64_t transfer, TimePoint until) {
+  impl_->limit(transfer, until);
 }
 
 HandoverStats HandoverService::stats() const {

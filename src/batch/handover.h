@@ -34,10 +34,9 @@
 namespace coxswain::batch {
 
 struct HandoverOptions {
-  // From start() to the commit; then the destination computes the prompt itself.
+  // From start() to the commit; then the destination computes the prompt itself. What passes ahead waits for chunks and
+  // has until its lease ends.
   std::chrono::milliseconds timeout{10'000};
-  // Of what passes ahead: a hand-over may wait for it.
-  std::chrono::milliseconds ahead_timeout{2'500};
   // Requests on their way at once; more are computed again at once.
   std::uint32_t transfers_max = 64;
 };
@@ -95,6 +94,8 @@ class HandoverService {
   std::uint64_t start(HandoverJob job, Done done);
   // Unknown numbers, and what has begun at its destination, are left alone: cancel it there.
   void cancel(std::uint64_t transfer);
+  // It is given up then, unless it has begun.
+  void limit(std::uint64_t transfer, TimePoint until);
 
   HandoverStats stats() const;
 

@@ -166,6 +166,32 @@ TEST(HandoverFaults, AHungTransferIsGivenUp) {
   from.runner->release();
 }
 
+TEST(HandoverFaults, WhatHangsAheadIsGivenUpWhenItIsToldTo) {
+  const FakeRunnerOptions fake = handover_fake();
+  const Replica from(fake, {.prefill_tokens_max = 16});
+  const Replica to(fake);
+  GenerationRequest r = handover_request(90, 12);
+  Fronts fronts;
+  fronts.listen(r);
+  const FirstLife first = compute_prompt(from, r);
+  ASSERT_EQ(fronts.told.size(), 1U);
+  HandoverService service({.timeout = 1ms});  // of hand-overs alone
+  from.runner->hold();
+  std::promise<HandoverResult> ahead;
+  const std::uint64_t number =
+      service.start({.from = from.engine.get(),
+                     .to = to.engine.get(),
+                     .parked = fronts.told[0],
+                     .request = first.rest,
+                     .ahead = true},
+                    [&](HandoverResult result) { ahead.set_value(std::move(result)); });
+  service.limit(number, Clock::now());
+  const HandoverResult result = ahead.get_future().get();
+  EXPECT_EQ(result.status.code(), Code::kDeadlineExceeded) << result.status.message();
+  from.runner->release();
+  release_parked(*from.engine, *first.parked);
+}
+
 TEST(HandoverFaults, NoOtherOneWaitsForBytesThatDoNotCome) {
   const FakeRunnerOptions fake = handover_fake();
   const Replica gone(fake);

@@ -65,9 +65,9 @@ struct Transfer {
   const std::uint64_t id;
   const HandoverJob job;
   const HandoverService::Done done;
-  const TimePoint deadline;
   const TimePoint began = Clock::now();
 
+  TimePoint deadline;
   Mover mover;
   std::shared_ptr<AttachmentSlots> to_slots;
   std::shared_ptr<StepRunner> to_runner;

@@ -15,6 +15,8 @@ constexpr std::uint32_t kWaitingInEngineMax = 4;
 constexpr std::uint32_t kUnfairnessMax = 4;
 // How long a replica keeps the blocks of a prompt that another one is to go on with.
 constexpr std::chrono::seconds kParkedMax{15};
+// How long a hand-over waits for what passes ahead of it.
+constexpr std::chrono::milliseconds kAheadLeftMax{2'500};
 // On their way to one replica at once. Two pieces move at a time; the others keep these two moving.
 constexpr std::size_t kArrivingMax = 4;
 // What hand-overs took lately, so many of them, says what the next one takes.
@@ -324,6 +326,7 @@ void Fleet::hand_over(const StayPtr& stay) {
   base::MutexLock lock(mu_);
   if (stay->ahead != nullptr && stay->ahead->transfer != 0) {
     stay->ahead->departed = stay;
+    if (!ending_) handovers_->limit(stay->ahead->transfer, Clock::now() + kAheadLeftMax);
     return;
   }
   const bool others_first = !waiting_.empty() && waiting_.begin()->first < stay->rank();
