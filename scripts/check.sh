@@ -90,8 +90,8 @@ layers() { python3 scripts/check_layers.py "$root"; }
 # The grammars that make the demo model's training data, and the rules that judge its answers.
 demo_data() { python3 tools/demo_model/test_tasks.py; }
 
-# configure PRESET: with the tests, also where serve.sh has left them out; the fuzz preset has none. With UCX, but for one preset that is
-# the build without.
+# configure PRESET: with the tests, also where serve.sh has left them out; the fuzz preset has none. With UCX, but for one
+# preset that is the build without.
 configure() {
   local tests=ON ucx=ON
   [ "$1" = fuzz ] && tests=OFF
