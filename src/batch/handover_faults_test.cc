@@ -323,6 +323,17 @@ struct Client {
   std::future<HandoverResult> result = promise.get_future();
 };
 
+// Blocks of `request` pass from the one to the other while it is computed.
+void let_pass_ahead(HandoverService& service,
+                    Engine& from,
+                    Engine& to,
+                    GenerationRequest& request) {
+  request.on_blocks_ahead = [&service, &from, &to, plain = request](auto front) {
+    service.start({.from = &from, .to = &to, .parked = front, .request = plain, .ahead = true},
+                  [](const HandoverResult&) {});
+  };
+}
+
 // Three engines, requests that wander from each to each, pieces that fail, short leases and little room.
 TEST(HandoverRandom, EveryRequestIsAnsweredOnceWithItsTokens) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
@@ -349,15 +360,7 @@ TEST(HandoverRandom, EveryRequestIsAnsweredOnceWithItsTokens) {
       const std::size_t b = make.pick(3);
       const auto lease = make.pick(6) == 0 ? 1ms : 20'000ms;
       GenerationRequest chunks = client->request;
-      if (a != b)
-        chunks.on_blocks_ahead = [&, a, b, plain = client->request](auto front) {
-          service.start({.from = replicas[a]->engine.get(),
-                         .to = replicas[b]->engine.get(),
-                         .parked = front,
-                         .request = plain,
-                         .ahead = true},
-                        [](const HandoverResult&) {});
-        };
+      if (a != b) let_pass_ahead(service, *replicas[a]->engine, *replicas[b]->engine, chunks);
       client->first = compute_prompt(*replicas[a], chunks, lease);
       clients.push_back(std::move(client));
       Client& c = *clients.back();

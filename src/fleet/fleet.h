@@ -277,6 +277,7 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   bool place_first();
   // fleet_ahead.cc
   using Front = std::shared_ptr<const batch::ParkedContext>;
+  std::function<void(Front)> notes_ahead(const StayPtr& stay, std::size_t from);
   void note_ahead(const StayPtr& stay, std::size_t from, Front front);
   void pass_ahead(const StayPtr& stay) REQUIRES(mu_);
   std::optional<std::size_t> choose_ahead(const StayPtr& stay, const Front& front) REQUIRES(mu_);

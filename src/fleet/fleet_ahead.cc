@@ -18,6 +18,12 @@ constexpr std::size_t kAheadMax = 1;
 
 }  // namespace
 
+std::function<void(Fleet::Front)> Fleet::notes_ahead(const StayPtr& stay, std::size_t from) {
+  return [this, weak = std::weak_ptr<Stay>(stay), from](Front front) {
+    note_ahead(weak.lock(), from, std::move(front));
+  };
+}
+
 // On the engine's thread.
 void Fleet::note_ahead(const StayPtr& stay, std::size_t from, Front front) {
   base::MutexLock lock(mu_);

@@ -216,11 +216,7 @@ Fleet::Placement Fleet::place(const StayPtr& stay) {
       request = stay->engine_request(stay->engine_id);
       if (stay->parks) {
         request.context_only = kParkedMax;
-        if (stay->is_prompt())
-          request.on_blocks_ahead =
-              [this, weak = std::weak_ptr<Stay>(stay), from = *replica](Front front) {
-                note_ahead(weak.lock(), from, std::move(front));
-              };
+        if (stay->is_prompt()) request.on_blocks_ahead = notes_ahead(stay, *replica);
       }
       ++replicas_[*replica]->n_submitting;
     }

@@ -404,6 +404,20 @@ Status ShardLink::detach(std::uint64_t id, std::uint64_t epoch) {
   return response.has_status() ? from_proto(response.status()) : Status();
 }
 
+static OfferedBytes offer_of(const pb::TakeResponse& message,
+                             const std::string& address,
+                             std::uint64_t epoch,
+                             std::uint64_t id) {
+  OfferedBytes out{.address = address,
+                   .epoch = epoch,
+                   .id = id,
+                   .ticket = message.ticket(),
+                   .n_bytes = message.n_bytes()};
+  if (message.has_ucx())
+    out.ucx = UcxOffer{.address = message.ucx().address(), .ticket = message.ucx().ticket()};
+  return out;
+}
+
 Result<SharedAttachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch, TakeHow how) {
   COXSWAIN_RETURN_IF_ERROR(impl_->reachable());
   pb::TakeRequest request;
@@ -430,17 +444,7 @@ Result<SharedAttachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch, 
         whole.where = SharedBytes{
             .pid = message.shared().pid(), .fd = message.shared().fd(), .n_bytes = n_bytes};
       }
-      if (!message.ticket().empty()) {
-        whole.offer = OfferedBytes{.address = impl_->address,
-                                   .epoch = epoch,
-                                   .id = id,
-                                   .ticket = message.ticket(),
-                                   .n_bytes = n_bytes};
-        if (message.has_ucx()) {
-          whole.offer->ucx =
-              UcxOffer{.address = message.ucx().address(), .ticket = message.ucx().ticket()};
-        }
-      }
+      if (!message.ticket().empty()) whole.offer = offer_of(message, impl_->address, epoch, id);
       first = false;
     }
     out.bytes += message.part();
