@@ -172,6 +172,10 @@ class Carrier final : public UcxCarrier {
       wake();
       thread_.join();
     }
+    {
+      base::MutexLock lock(mu_);
+      left_.wait(lock, [&]() REQUIRES(mu_) { return n_taking_ == 0; });
+    }
     if (listener_ != nullptr) ucp_.ucp_listener_destroy(listener_);
     if (worker_ != nullptr) ucp_.ucp_worker_destroy(worker_);
     if (context_ != nullptr) ucp_.ucp_cleanup(context_);
@@ -207,6 +211,7 @@ class Carrier final : public UcxCarrier {
   }
 
   Result<std::string> take(const UcxTake& what, TimePoint until) override {
+    const Visit visit(*this);
     const auto take = std::make_shared<Take>(*this, what);
     take->ask = {.number = {base::random_u64(), base::random_u64()}, .id = what.id};
     if (what.ticket.size() != sizeof(Ticket))
@@ -298,6 +303,24 @@ class Carrier final : public UcxCarrier {
   }
 
   // Called by those who take.
+
+  // Whoever is in take(): the carrier ends behind it.
+  class Visit {
+   public:
+    explicit Visit(Carrier& carrier) : carrier_(carrier) {
+      base::MutexLock lock(carrier_.mu_);
+      ++carrier_.n_taking_;
+    }
+    ~Visit() {
+      base::MutexLock lock(carrier_.mu_);
+      if (--carrier_.n_taking_ == 0) carrier_.left_.notify_all();
+    }
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+
+   private:
+    Carrier& carrier_;
+  };
 
   // The second time it is given up.
   void send_to_thread(std::shared_ptr<Take> take) {
@@ -575,6 +598,8 @@ class Carrier final : public UcxCarrier {
   base::Mutex mu_;
   std::vector<std::shared_ptr<Take>> incoming_ GUARDED_BY(mu_);
   std::map<std::string, TimePoint> failed_ GUARDED_BY(mu_);  // addresses of sources
+  std::size_t n_taking_ GUARDED_BY(mu_) = 0;
+  base::CondVar left_;
 
   // Of the thread.
   std::list<Link> links_;
