@@ -27,16 +27,14 @@
 #include "require.h"
 #include "runner/local_runner.h"
 #include "step_fit.h"
+#include "streams.h"
 #include "tier_hit.h"
 
 namespace coxswain::bench {
 namespace {
 
-using BenchClock = std::chrono::steady_clock;
-
 constexpr std::uint32_t kPromptTokens = 32;  // before a decode
-constexpr std::uint32_t kBlockTokens = 16;
-constexpr std::uint32_t kBurst = 8;  // decode steps of a round
+constexpr std::uint32_t kBurst = 8;          // decode steps of a round
 constexpr std::uint32_t kPrefillMax = 2048;
 constexpr std::uint32_t kProfiledPrompt = 512;
 constexpr std::uint32_t kMixedPrompt = 256;
@@ -137,126 +135,6 @@ Options parse(int argc, char** argv) {
   arguments.finish();
   return options;
 }
-
-double seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
-// Sequences that decode together, driven with plain plans; each has its own blocks.
-class Streams {
- public:
-  Streams(runner::LocalRunner& runner,
-          std::uint64_t first_id,
-          std::uint32_t n,
-          std::uint32_t first_block,
-          std::uint32_t blocks_each)
-      : runner_(runner),
-        info_(runner.info()),
-        first_id_(first_id),
-        n_(n),
-        first_block_(first_block),
-        blocks_each_(blocks_each) {}
-
-  // The prompts, and one token of each. Returns the seconds that took. `sampling`: of each stream; none: greedy.
-  double start(std::uint32_t n_prompt, const std::vector<SamplingParams>& sampling = {}) {
-    StepPlan plan = start_plan(n_prompt, sampling);
-    const auto begin = BenchClock::now();
-    check(runner_.run(std::move(plan)));
-    return seconds(BenchClock::now() - begin);
-  }
-
-  // The same beside a token of each of `others`.
-  double start_beside(std::uint32_t n_prompt, Streams& others) {
-    StepPlan plan = start_plan(n_prompt, {});
-    for (Row& row : others.decode_plan().rows) plan.rows.push_back(std::move(row));
-    const auto begin = BenchClock::now();
-    check(runner_.run(std::move(plan)));
-    return seconds(BenchClock::now() - begin);
-  }
-
-  struct Burst {
-    double step_s = 0;
-    double sample_s = 0;
-    double rest_s = 0;  // checking the plan, building the batch, handing the result over
-  };
-  // Per step, the next plan always submitted before the result is there.
-  Burst decode(std::uint32_t n_steps) {
-    Burst sum;
-    const auto begin = BenchClock::now();
-    StepTicket next = require(runner_.submit(decode_plan()));
-    for (std::uint32_t i = 0; i < n_steps; ++i) {
-      const StepTicket current = next;
-      if (i + 1 < n_steps) next = require(runner_.submit(decode_plan()));
-      const StepTimings timings = check(runner_.wait(current));
-      sum.sample_s += seconds(timings.sample);
-      sum.rest_s -= seconds(timings.forward + timings.sample);
-    }
-    sum.step_s = seconds(BenchClock::now() - begin);
-    sum.rest_s += sum.step_s;
-    return {sum.step_s / n_steps, sum.sample_s / n_steps, sum.rest_s / n_steps};
-  }
-
-  void drop() {
-    StepPlan plan{.step = 1, .epoch = info_.epoch};
-    for (std::uint32_t s = 0; s < n_; ++s) plan.dropped.push_back(SequenceId{first_id_ + s});
-    check(runner_.run(std::move(plan)));
-  }
-
- private:
-  StepPlan start_plan(std::uint32_t n_prompt, const std::vector<SamplingParams>& sampling) {
-    length_ = n_prompt;
-    StepPlan plan{.step = 1, .epoch = info_.epoch};
-    for (std::uint32_t s = 0; s < n_; ++s) {
-      SequenceSpec spec{.id = SequenceId{first_id_ + s}};
-      for (std::uint32_t i = 0; i < n_prompt; ++i)
-        spec.prompt.push_back(static_cast<TokenId>((i * 7919 + s * 104729 + 5) % info_.vocab_size));
-      spec.stopping = {.max_new_tokens = blocks_each_ * kBlockTokens - n_prompt,
-                       .ignore_eos = true};
-      if (!sampling.empty()) spec.sampling = sampling.at(s);
-      Row row{
-          .sequence = spec.id, .n_tokens = n_prompt, .tokens = spec.prompt, .emit = Emit::kSample};
-      for (std::uint32_t g = 0; g < info_.kv_groups.size(); ++g) {
-        BlockTableChange table{.kv_group = g};
-        for (std::uint32_t b = 0; b < blocks_each_; ++b)
-          table.blocks.push_back(first_block_ + s * blocks_each_ + b);
-        row.table_changes.push_back(std::move(table));
-      }
-      plan.new_sequences.push_back(std::move(spec));
-      plan.rows.push_back(std::move(row));
-    }
-    return plan;
-  }
-
-  StepPlan decode_plan() {
-    StepPlan plan{.step = 1, .epoch = info_.epoch};
-    for (std::uint32_t s = 0; s < n_; ++s) {
-      plan.rows.push_back({.sequence = SequenceId{first_id_ + s},
-                           .first_position = length_,
-                           .n_tokens = 1,
-                           .continues = true,
-                           .emit = Emit::kSample});
-    }
-    ++length_;
-    return plan;
-  }
-
-  static StepTimings check(Result<StepResult> result) {
-    const StepResult step = require(std::move(result));
-    for (const SequenceResult& sequence : step.sequences) {
-      if (!sequence.status.ok()) die(sequence.status);
-      if (sequence.finish) die(internal_error("a stream has ended before the last round"));
-    }
-    return step.timings;
-  }
-
-  runner::LocalRunner& runner_;
-  const RunnerInfo info_;
-  const std::uint64_t first_id_;
-  const std::uint32_t n_;
-  const std::uint32_t first_block_;
-  const std::uint32_t blocks_each_;
-  std::uint32_t length_ = 0;
-};
 
 runner::RunnerOptions runner_options(const Options& options) {
   runner::RunnerOptions out;

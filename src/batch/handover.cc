@@ -1,3 +1,5 @@
+// One file, as it is one conversation: what the service's thread says, and what both engines do and answer.
+
 #include "batch/handover.h"
 
 #include <algorithm>

@@ -62,6 +62,20 @@ struct Probe {
   bool outlived = false;  // the stream has given a sign of life since
 };
 
+OfferedBytes offer_of(const pb::TakeResponse& message,
+                      const std::string& address,
+                      std::uint64_t epoch,
+                      std::uint64_t id) {
+  OfferedBytes out{.address = address,
+                   .epoch = epoch,
+                   .id = id,
+                   .ticket = message.ticket(),
+                   .n_bytes = message.n_bytes()};
+  if (message.has_ucx())
+    out.ucx = UcxOffer{.address = message.ucx().address(), .ticket = message.ucx().ticket()};
+  return out;
+}
+
 }  // namespace
 
 struct ShardLink::Impl {
@@ -402,20 +416,6 @@ Status ShardLink::detach(std::uint64_t id, std::uint64_t epoch) {
       [&](grpc::ClientContext* c) { return impl_->attachments->Detach(c, request, &response); });
   if (!status.ok()) return lost("an attachment for " + impl_->path, status);
   return response.has_status() ? from_proto(response.status()) : Status();
-}
-
-static OfferedBytes offer_of(const pb::TakeResponse& message,
-                             const std::string& address,
-                             std::uint64_t epoch,
-                             std::uint64_t id) {
-  OfferedBytes out{.address = address,
-                   .epoch = epoch,
-                   .id = id,
-                   .ticket = message.ticket(),
-                   .n_bytes = message.n_bytes()};
-  if (message.has_ucx())
-    out.ucx = UcxOffer{.address = message.ucx().address(), .ticket = message.ucx().ticket()};
-  return out;
 }
 
 Result<SharedAttachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch, TakeHow how) {

@@ -1,3 +1,5 @@
+// All of UCX is in this file: its header is included nowhere else, as builds without it have none.
+
 #include "rpc/ucx_carrier.h"
 
 #include <algorithm>
