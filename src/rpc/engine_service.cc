@@ -1,32 +1,20 @@
 #include "rpc/engine_service.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
-#include <thread>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
-#include <google/protobuf/arena.h>
 #include <grpcpp/grpcpp.h>
 #include <proto/engine_v1.grpc.pb.h>
 
-#include "base/bounded_queue.h"
-#include "base/mutex.h"
-#include "base/thread_name.h"
+#include "rpc/attachment_owners.h"
 #include "rpc/convert.h"
 #include "rpc/kept_attachments.h"
 #include "rpc/peer_fetch.h"
-#include "rpc/plan_check.h"
-#include "rpc/runner_gate.h"
 #include "rpc/shared_bytes.h"
 #include "rpc/ucx_carrier.h"
 #include "rpc/weights_sender.h"
@@ -35,263 +23,52 @@ namespace coxswain::rpc {
 
 namespace {
 
-// Queue of a stream, whatever the runner says; the runner's own limit is checked beside it.
-constexpr std::size_t kUnansweredMax = 16;
 // Of an attachment, so that no message of it comes near the limit.
 constexpr std::size_t kPartBytes = std::size_t{1} << 20;
 // Of an attachment's way by UCX.
 constexpr std::chrono::seconds kUcxTimeMax{3};
 
-// A plan as it came: to be run, or wrong.
-struct Incoming {
-  std::uint64_t step = 0;
-  std::uint64_t stream = 0;
-  Status status;
-  StepPlan plan;
-};
-
-// What the two threads of a stream share.
-struct StreamState {
-  base::BoundedQueue<Incoming> plans{kUnansweredMax};
-  std::atomic<std::size_t> n_unanswered{0};
-  std::atomic<bool> stopped{false};  // nothing more is to be run
-};
-
-std::size_t unanswered_max(const RunnerInfo& info) {
-  return std::clamp<std::size_t>(info.capabilities.plans_in_flight_max, 1, kUnansweredMax);
-}
-
-Incoming read_plan(const pb::StepsRequest& message, const RunnerInfo& info) {
-  Incoming in{.step = message.plan().step(), .status = {}, .plan = {}};
-  auto plan = from_proto(message.plan());
-  if (!plan.ok()) {
-    in.status = plan.status();
-  } else if (plan->epoch != info.epoch) {
-    in.status = Status(Code::kUnavailable,
-                       ErrorKind::kUnavailable,
-                       "epoch " + std::to_string(plan->epoch) + " is over, this shard is in " +
-                           std::to_string(info.epoch));
-  } else if (in.status = check_plan(*plan, info); in.status.ok()) {
-    in.plan = std::move(plan).value();
-  }
-  return in;
-}
-
-// Which stream an attachment goes with: those that a router brought or had made and did not take leave with it.
-//
-// Thread rule: any thread.
-class AttachmentOwners {
+class CallCarrier final : public StepCarrier {
  public:
-  void add(std::uint64_t id, std::uint64_t stream) {
-    base::MutexLock lock(mu_);
-    stream_of_[id] = stream;
-  }
-  void remove(std::uint64_t id) {
-    base::MutexLock lock(mu_);
-    stream_of_.erase(id);
-  }
-  bool has(std::uint64_t id) {
-    base::MutexLock lock(mu_);
-    return stream_of_.contains(id);
-  }
-  std::vector<std::uint64_t> remove_stream(std::uint64_t stream) {
-    base::MutexLock lock(mu_);
-    std::vector<std::uint64_t> out;
-    std::erase_if(stream_of_, [&](const auto& entry) {
-      if (entry.second != stream) return false;
-      out.push_back(entry.first);
-      return true;
-    });
-    return out;
-  }
+  using Stream = grpc::ServerReaderWriter<pb::StepsResponse, pb::StepsRequest>;
+
+  CallCarrier(grpc::ServerContext& context, Stream& stream) : context_(context), stream_(stream) {}
+
+  bool read(pb::StepsRequest& to) override { return stream_.Read(&to); }
+  bool write(const pb::StepsResponse& from) override { return stream_.Write(from); }
+  void cut() override { context_.TryCancel(); }
 
  private:
-  base::Mutex mu_;
-  std::unordered_map<std::uint64_t, std::uint64_t> stream_of_ GUARDED_BY(mu_);
-};
-
-// Runs the plans of one stream in order and answers each.
-class StepLoop {
- public:
-  using Write = std::function<bool(const pb::StepsResponse&)>;
-
-  StepLoop(StepRunner& runner, AttachmentOwners& owners, std::size_t message_bytes_max, Write write)
-      : runner_(runner),
-        owners_(owners),
-        info_(runner.info()),
-        in_flight_max_(info_.capabilities.look_ahead ? unanswered_max(info_) : 1),
-        message_bytes_max_(message_bytes_max),
-        write_(std::move(write)) {}
-
-  // Returns when the plans are closed or the peer is gone; the runner then holds nothing of this stream.
-  void run(StreamState& state) {
-    while (!state.stopped) {
-      if (in_flight_.empty() && pending_.empty()) {
-        auto first = state.plans.pop();
-        if (!first) break;
-        pending_.push_back(std::move(*first));
-      }
-      for (Incoming& next : state.plans.drain()) pending_.push_back(std::move(next));
-      while (!pending_.empty() && in_flight_.size() < in_flight_max_) {
-        start(std::move(pending_.front()));
-        pending_.pop_front();
-      }
-      if (!finish_oldest(state)) break;
-    }
-    drop_everything();
-  }
-
- private:
-  struct Started {
-    std::uint64_t step = 0;
-    Result<StepTicket> ticket;
-    std::vector<std::uint64_t> used;  // attachments that it reads
-    std::vector<SequenceId> dropped;
-  };
-
-  void start(Incoming in) {
-    last_step_ = in.step;
-    if (!in.status.ok()) {
-      in_flight_.push_back({in.step, in.status, {}, {}});
-      return;
-    }
-    for (const SequenceSpec& spec : in.plan.new_sequences) live_.insert(spec.id);
-    for (const SequenceEdit& edit : in.plan.edits) live_.insert(edit.sequence);
-    for (const BlockTransfer& transfer : in.plan.exports)
-      owners_.add(transfer.attachment, in.stream);
-    if (in.plan.hidden_out != 0) owners_.add(in.plan.hidden_out, in.stream);
-    std::vector<std::uint64_t> used;
-    used.reserve(in.plan.imports.size() + 1);
-    for (const BlockTransfer& transfer : in.plan.imports) used.push_back(transfer.attachment);
-    if (in.plan.hidden_in != 0) used.push_back(in.plan.hidden_in);
-    std::vector<SequenceId> dropped = in.plan.dropped;
-    in_flight_.push_back(
-        {in.step, runner_.submit(std::move(in.plan)), std::move(used), std::move(dropped)});
-  }
-
-  Result<StepResult> take_oldest() {
-    const Result<StepTicket> ticket = std::move(in_flight_.front().ticket);
-    if (!ticket.ok()) return ticket.status();
-    return runner_.wait(*ticket);
-  }
-
-  // False if the peer is gone.
-  bool finish_oldest(StreamState& state) {
-    const std::uint64_t step = in_flight_.front().step;
-    auto result = take_oldest();
-    if (result.ok()) {  // a step that failed may have used up and dropped nothing
-      for (const std::uint64_t id : in_flight_.front().used) owners_.remove(id);
-      for (const SequenceId id : in_flight_.front().dropped) live_.erase(id);
-    }
-    in_flight_.pop_front();
-    // The next plan, which has come meanwhile, starts before this answer is written.
-    for (Incoming& next : state.plans.drain()) pending_.push_back(std::move(next));
-    if (!pending_.empty()) {
-      start(std::move(pending_.front()));
-      pending_.pop_front();
-    }
-    google::protobuf::Arena arena;  // a message of many rows is many small pieces
-    auto& response = *google::protobuf::Arena::CreateMessage<pb::StepsResponse>(&arena);
-    if (result.ok()) {
-      for (const SequenceResult& sequence : result->sequences) {
-        if (!sequence.status.ok()) live_.erase(sequence.sequence);
-      }
-      to_proto(*result, *response.mutable_result());
-      if (response.ByteSizeLong() > message_bytes_max_) {
-        result = Status(Code::kResourceExhausted,
-                        ErrorKind::kInternal,
-                        "the result of the step is too large to be sent");
-      }
-    }
-    if (!result.ok()) {
-      response.mutable_failure()->set_step(step);
-      to_proto(result.status(), *response.mutable_failure()->mutable_status());
-    }
-    --state.n_unanswered;  // before the peer can know
-    return write_(response);
-  }
-
-  void drop_everything() {
-    while (!in_flight_.empty()) {
-      (void)take_oldest();
-      in_flight_.pop_front();
-    }
-    if (live_.empty()) return;
-    StepPlan plan;
-    plan.step = last_step_ + 1;
-    plan.epoch = info_.epoch;
-    plan.dropped.assign(live_.begin(), live_.end());
-    (void)runner_.run(std::move(plan));
-  }
-
-  StepRunner& runner_;
-  AttachmentOwners& owners_;
-  const RunnerInfo info_;
-  const std::size_t in_flight_max_;
-  const std::size_t message_bytes_max_;
-  const Write write_;
-  std::deque<Incoming> pending_;   // at most unanswered_max()
-  std::deque<Started> in_flight_;  // likewise
-  std::set<SequenceId> live_;      // brought by this stream and not dropped yet
-  std::uint64_t last_step_ = 0;
+  grpc::ServerContext& context_;
+  Stream& stream_;
 };
 
 class EngineService final : public pb::Engine::Service {
  public:
-  EngineService(const EngineServiceParts& parts,
-                const security::PeerFiles& peer_files,
-                std::size_t message_bytes_max)
-      : kept_(parts.kept),
+  EngineService(const EngineServiceParts& parts, const security::PeerFiles& peer_files)
+      : steps_(parts.steps),
+        owners_(steps_.owners),
+        kept_(steps_.kept),
         ucx_(parts.ucx),
-        fetch_(peer_files, message_bytes_max),
-        runner_(parts.runner),
-        gate_(parts.gate),
+        fetch_(peer_files, steps_.message_bytes_max),
+        runner_(steps_.runner),
         weights_(parts.weights),
-        message_bytes_max_(message_bytes_max),
-        log_(parts.log) {}
+        log_(steps_.log) {}
 
-  grpc::Status Info(grpc::ServerContext*,
+  grpc::Status Info(grpc::ServerContext* context,
                     const pb::InfoRequest*,
                     pb::InfoResponse* response) override {
     to_proto(runner_.info(), *response);
+    response->set_step_sockets(!is_other_machine(*context));
     return grpc::Status::OK;
   }
 
   grpc::Status Steps(
       grpc::ServerContext* context,
       grpc::ServerReaderWriter<pb::StepsResponse, pb::StepsRequest>* stream) override {
-    auto lease = gate_.open_stream([context] { context->TryCancel(); });
-    if (!lease) return {grpc::StatusCode::ABORTED, "displaced by a newer stream"};
-    log_.info("an engine stream is open");
-
-    const RunnerInfo info = runner_.info();
-    StreamState state;
-    StepLoop loop(runner_, owners_, message_bytes_max_, [&](const pb::StepsResponse& response) {
-      return stream->Write(response);
-    });
-    std::thread executor([&] {
-      base::name_thread("steps");
-      loop.run(state);
-      // If the peer is gone, the read below must end too.
-      if (!state.stopped.exchange(true)) context->TryCancel();
-    });
-    pb::StepsRequest message;
-    std::uint64_t stream_id = 0;
-    while (stream->Read(&message)) {
-      if (message.stream() != 0) stream_id = message.stream();
-      Incoming plan = read_plan(message, info);
-      plan.stream = stream_id;
-      if (++state.n_unanswered > unanswered_max(info) || !state.plans.try_push(plan)) {
-        log_.warn("an engine stream is cut: too many plans were unanswered");
-        context->TryCancel();
-        break;
-      }
-    }
-    state.stopped = true;
-    state.plans.close();
-    executor.join();
-    for (const std::uint64_t id : owners_.remove_stream(stream_id)) (void)forget(id);
-    log_.info("an engine stream has ended");
+    CallCarrier carrier(*context, *stream);
+    if (!serve_steps(steps_, carrier))
+      return {grpc::StatusCode::ABORTED, "displaced by a newer stream"};
     return grpc::Status::OK;
   }
 
@@ -521,23 +298,21 @@ class EngineService final : public pb::Engine::Service {
     return {};
   }
 
-  AttachmentOwners owners_;
+  const StepStreamParts steps_;
+  AttachmentOwners& owners_;
   KeptAttachments& kept_;
   UcxCarrier* const ucx_;
   PeerFetch fetch_;
   StepRunner& runner_;
-  RunnerGate& gate_;
   WeightsSender* const weights_;
-  const std::size_t message_bytes_max_;
   telemetry::Logger& log_;
 };
 
 }  // namespace
 
 std::shared_ptr<grpc::Service> make_engine_service(const EngineServiceParts& parts,
-                                                   const security::PeerFiles& peer_files,
-                                                   std::size_t message_bytes_max) {
-  return std::make_shared<EngineService>(parts, peer_files, message_bytes_max);
+                                                   const security::PeerFiles& peer_files) {
+  return std::make_shared<EngineService>(parts, peer_files);
 }
 
 }  // namespace coxswain::rpc

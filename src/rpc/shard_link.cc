@@ -12,10 +12,12 @@
 #include <grpcpp/grpcpp.h>
 #include <proto/engine_v1.grpc.pb.h>
 #include <proto/generate_v3.grpc.pb.h>
+#include <sys/socket.h>
 
 #include "rpc/convert.h"
 #include "rpc/hangup_watch.h"
 #include "rpc/peer_channel.h"
+#include "rpc/step_socket.h"
 #include "rpc/unix_socket.h"
 
 namespace coxswain::rpc {
@@ -136,8 +138,34 @@ struct ShardLink::Impl {
     return channel;
   }
 
+  // The stream's own socket, if the shard has one for it.
+  Status connect_steps() {
+    COXSWAIN_ASSIGN_OR_RETURN(Descriptor fd, connect_unix(path, options.connect_timeout));
+    if (::send(fd.get(), &kStepsFirst, 1, MSG_NOSIGNAL) != 1)
+      return unavailable("the connection to " + path + " has ended");
+    socket = std::make_unique<StepSocket>(std::move(fd), options.message_bytes_max);
+    return {};
+  }
+
+  // As next_event(). While Health is asked, too, whose answer comes elsewhere, both are looked at in turns.
+  std::optional<Event> next_of_socket(std::chrono::milliseconds limit) {
+    constexpr std::chrono::milliseconds kTurn{5};
+    if (probe) {
+      if (const auto event = next_of_calls(std::chrono::milliseconds(0))) return event;
+      limit = std::min(limit, kTurn);
+    }
+    const auto wanted = socket->has_unsent() ? StepSocket::For::kBoth : StepSocket::For::kReading;
+    if (!socket->wait(wanted, limit)) return std::nullopt;
+    if (!socket->flush() || !socket->fill()) broken = true;
+    return Event::kRead;
+  }
+
   // Takes one event. None if none came before `limit`.
   std::optional<Event> next_event(std::chrono::milliseconds limit) {
+    return socket ? next_of_socket(limit) : next_of_calls(limit);
+  }
+
+  std::optional<Event> next_of_calls(std::chrono::milliseconds limit) {
     void* tag = nullptr;
     bool ok = false;
     const auto deadline = std::chrono::system_clock::now() + limit;
@@ -194,6 +222,7 @@ struct ShardLink::Impl {
 
   // Asks the broken stream why it ended.
   Status end_stream() {
+    if (socket) return fail(lost("the stream to " + path + " is lost", {}));
     if (!finishing) {
       finishing = true;
       stream->Finish(&final_status, tag_of(Event::kFinished));
@@ -237,6 +266,20 @@ struct ShardLink::Impl {
 
   void* tag_of(Event event) { return &tags[static_cast<std::size_t>(event)]; }
 
+  // Whether the next answer is there; it is then in `to`.
+  bool take_answer(pb::StepsResponse& to) {
+    if (socket) {
+      const StepSocket::Taken taken = socket->take(to);
+      if (taken == StepSocket::Taken::kBroken) broken = true;
+      return taken == StepSocket::Taken::kMessage;
+    }
+    if (!arrived) return false;
+    to.Swap(&incoming);
+    arrived = false;
+    read_next();
+    return true;
+  }
+
   void read_next() {
     incoming.Clear();
     reading = true;
@@ -260,6 +303,9 @@ struct ShardLink::Impl {
   // Gone before the connections, whose end is then nobody's loss. The other connection ends with this one.
   std::unique_ptr<HangupWatch> watch;
   std::unique_ptr<PeerWatch> peer_watch;
+
+  bool has_step_sockets = false;
+  std::unique_ptr<StepSocket> socket;  // carries the stream; else `stream` does
 
   // The stream, and the probe. Declared last: their members go before the connections.
   grpc::CompletionQueue queue;
@@ -324,10 +370,12 @@ Result<RunnerInfo> ShardLink::info() {
   status = impl_->unary(
       [&](grpc::ClientContext* c) { return impl_->engine->Info(c, pb::InfoRequest(), &response); });
   if (!status.ok()) return lost("info of " + impl_->path, status);
+  impl_->has_step_sockets = response.step_sockets();
   return from_proto(response);
 }
 
 Status ShardLink::open_stream() {
+  if (impl_->has_step_sockets) return impl_->connect_steps();
   impl_->stream =
       impl_->engine->AsyncSteps(&impl_->context, &impl_->queue, impl_->tag_of(Event::kStarted));
   COXSWAIN_RETURN_IF_ERROR(impl_->wait_for([&] { return impl_->started && !impl_->broken; }));
@@ -343,6 +391,12 @@ Status ShardLink::send(const pb::StepsRequest& message) {
             "a plan of " + std::to_string(size) + " bytes is above the limit of " +
                 std::to_string(impl_->options.message_bytes_max)};
   }
+  if (impl_->socket) {
+    COXSWAIN_RETURN_IF_ERROR(impl_->wait_for([&] { return !impl_->socket->has_unsent(); }));
+    impl_->socket->put(message);
+    if (!impl_->socket->flush()) impl_->broken = true;
+    return {};
+  }
   COXSWAIN_RETURN_IF_ERROR(impl_->wait_for([&] { return !impl_->writing; }));
   impl_->writing = true;
   impl_->stream->Write(message, impl_->tag_of(Event::kWritten));
@@ -351,11 +405,7 @@ Status ShardLink::send(const pb::StepsRequest& message) {
 
 Status ShardLink::receive(pb::StepsResponse& to, TimePoint until) {
   if (impl_->is_lost) return impl_->loss;
-  COXSWAIN_RETURN_IF_ERROR(impl_->wait_for([&] { return impl_->arrived; }, until));
-  to.Swap(&impl_->incoming);
-  impl_->arrived = false;
-  impl_->read_next();
-  return {};
+  return impl_->wait_for([&] { return impl_->take_answer(to); }, until);
 }
 
 Result<TakenBy> ShardLink::attach(const SharedAttachment& shared,

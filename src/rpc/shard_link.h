@@ -1,8 +1,9 @@
 #pragma once
-// ShardLink: the gRPC connections to one shard. The only client code that sees gRPC.
+// ShardLink: the connections to one shard. The only client code that sees gRPC.
 //
-// Two connections to a place: a Unix socket, or another machine ("tcp://host:port", peer_channel.h). One carries Info
-// and the Steps stream, the other the Health calls, so that a health call never waits behind a large plan. A link never
+// Two of gRPC to a place: a Unix socket, or another machine ("tcp://host:port", peer_channel.h). One carries Info
+// and, where the shard is on another machine, the Steps stream, the other the Health calls, so that a health call never
+// waits behind a large plan. On this machine the stream has a socket of its own (step_socket.h). A link never
 // reconnects: when the stream is lost the link is finished, for the shard behind a new connection may be another
 // process with another epoch.
 //

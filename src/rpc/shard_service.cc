@@ -6,11 +6,15 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
 
+#include "rpc/attachment_owners.h"
 #include "rpc/engine_service.h"
 #include "rpc/kept_attachments.h"
 #include "rpc/peer_channel.h"
 #include "rpc/runner_gate.h"
 #include "rpc/socket_listener.h"
+#include "rpc/step_socket.h"
+#include "rpc/step_sockets.h"
+#include "rpc/step_stream.h"
 #include "rpc/stock/service.h"
 #include "rpc/ucx_carrier.h"
 #include "rpc/watched_runner.h"
@@ -23,7 +27,13 @@ struct ShardService::Impl {
        const ShardServiceOptions& options_in,
        telemetry::Logger& log)
       : options(options_in),
-        watched(runner, options.step_time_max, Clock::now, options.is_loading) {
+        watched(runner, options.step_time_max, Clock::now, options.is_loading),
+        steps{.runner = watched,
+              .gate = gate,
+              .kept = kept,
+              .owners = owners,
+              .message_bytes_max = options.message_bytes_max,
+              .log = log} {
     std::vector<std::string> peers = options.peer_paths;
     if (peers.empty()) peers.push_back(options.socket_path);
     stock = make_stock_services({.runner = watched,
@@ -44,14 +54,8 @@ struct ShardService::Impl {
                      }}));
       log.info("Blocks may go by UCX, unencrypted", {{"address", ucx->address()}});
     }
-    engine = make_engine_service({.runner = watched,
-                                  .gate = gate,
-                                  .kept = kept,
-                                  .ucx = ucx.get(),
-                                  .weights = options.weights.get(),
-                                  .log = log},
-                                 options.peer_files,
-                                 options.message_bytes_max);
+    engine = make_engine_service(
+        {.steps = steps, .ucx = ucx.get(), .weights = options.weights.get()}, options.peer_files);
     grpc::ServerBuilder builder;
     builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
     builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);
@@ -77,15 +81,25 @@ struct ShardService::Impl {
         listener,
         SocketListener::start(
             {.path = options.socket_path, .check_interval = options.path_check_interval},
-            [this](Descriptor fd) { grpc::AddInsecureChannelFromFd(server.get(), fd.release()); },
+            [this](Descriptor fd, char first) { take_connection(std::move(fd), first); },
             log));
     return {};
   }
 
+  void take_connection(Descriptor fd, char first) {
+    if (first == kStepsFirst) {
+      sockets.serve(std::move(fd));
+    } else {
+      grpc::AddInsecureChannelFromFd(server.get(), fd.release());
+    }
+  }
+
   void stop() {
     listener.reset();
+    const TimePoint deadline = Clock::now() + options.stop_grace;
+    sockets.stop(deadline);
     if (!server) return;
-    server->Shutdown(std::chrono::system_clock::now() + options.stop_grace);
+    server->Shutdown(std::chrono::system_clock::now() + (deadline - Clock::now()));
     server->Wait();
     server.reset();
   }
@@ -94,6 +108,9 @@ struct ShardService::Impl {
   WatchedRunner watched;
   RunnerGate gate;
   KeptAttachments kept;
+  AttachmentOwners owners;
+  const StepStreamParts steps;
+  StepSockets sockets{steps};
   std::unique_ptr<UcxCarrier> ucx;
   std::shared_ptr<grpc::Service> engine;
   std::vector<std::shared_ptr<grpc::Service>> stock;

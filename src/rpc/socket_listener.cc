@@ -9,6 +9,7 @@
 #include <thread>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include <sys/eventfd.h>
 #include <sys/file.h>
@@ -133,12 +134,26 @@ struct SocketListener::Impl {
       }
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_check - now);
       // A listener that could not be made again is -1 and ignored by poll() until the next look.
-      std::array<pollfd, 2> fds{pollfd{.fd = stop_event.get(), .events = POLLIN, .revents = 0},
-                                pollfd{.fd = listener.get(), .events = POLLIN, .revents = 0}};
+      std::vector<pollfd> fds{{.fd = stop_event.get(), .events = POLLIN, .revents = 0},
+                              {.fd = listener.get(), .events = POLLIN, .revents = 0}};
+      for (const Descriptor& fd : silent)
+        fds.push_back({.fd = fd.get(), .events = POLLIN, .revents = 0});
       ::poll(fds.data(), fds.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
       if (fds[0].revents != 0) return;
+      std::erase_if(silent, [&, at = std::size_t{2}](Descriptor& fd) mutable {
+        return fds[at++].revents != 0 && !is_still_silent(fd);
+      });
       if (fds[1].revents != 0 && !accept_one()) return;
     }
+  }
+
+  // Hands the connection over if it has said something; one that has ended is closed.
+  bool is_still_silent(Descriptor& fd) const {
+    char first = 0;
+    const ssize_t n = ::recv(fd.get(), &first, 1, MSG_PEEK);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+    if (n > 0) on_connection(std::move(fd), first);
+    return false;
   }
 
   void check_path() {
@@ -166,7 +181,7 @@ struct SocketListener::Impl {
     Descriptor fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd.valid()) {
       if (peer_is_trusted(fd.get())) {
-        on_connection(std::move(fd));
+        silent.push_back(std::move(fd));
       } else {
         log.warn_limited(
             "rpc.peer", std::chrono::minutes(1), "refused a connection of another user", {});
@@ -190,6 +205,7 @@ struct SocketListener::Impl {
   Descriptor lock;
   Descriptor stop_event;
   Descriptor listener;
+  std::vector<Descriptor> silent;  // accepted, and have not said what they are for
   FileId socket_id;
   std::thread thread;
 };

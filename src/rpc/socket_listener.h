@@ -1,5 +1,6 @@
 #pragma once
-// SocketListener accepts connections on a Unix socket and hands over each one that our own user made.
+// SocketListener accepts connections on a Unix socket and hands over each one that our own user made, once its first
+// byte has come, which says what it is for.
 //
 // The folder of the socket is made with mode 0700 if it is missing, the socket has mode 0600, and
 // `path`.lock is held while we live, so a second server at one path is refused. The lock dies with
@@ -22,7 +23,8 @@ namespace coxswain::rpc {
 
 class SocketListener {
  public:
-  using OnConnection = std::function<void(Descriptor)>;  // non-blocking, close-on-exec
+  // Non-blocking, close-on-exec; `first` has not been read.
+  using OnConnection = std::function<void(Descriptor, char first)>;
 
   struct Options {
     std::string path;

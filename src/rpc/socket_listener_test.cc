@@ -23,13 +23,21 @@ class Listener : public ::testing::Test {
   Result<std::unique_ptr<SocketListener>> start(const std::string& path) {
     return SocketListener::start(
         {.path = path, .check_interval = milliseconds(5)},
-        [this](Descriptor fd) { accepted_.try_push(std::move(fd)); },
+        [this](Descriptor fd, char first) {
+          accepted_.try_push({std::move(fd), first});
+        },
         log_);
   }
 
   base::TempFolder folder_;
   telemetry::Logger log_{{.level = telemetry::Level::kError, .target = "rpc_test"}};
-  base::BoundedQueue<Descriptor> accepted_{16};
+  struct Accepted {
+    Descriptor fd;
+    char first;
+  };
+  static void say(const Descriptor& fd, char what) { ASSERT_EQ(::send(fd.get(), &what, 1, 0), 1); }
+
+  base::BoundedQueue<Accepted> accepted_{16};
 };
 
 TEST_F(Listener, MakesAPrivateFolderAndLeavesNothingBehind) {
@@ -44,7 +52,8 @@ TEST_F(Listener, MakesAPrivateFolderAndLeavesNothingBehind) {
     EXPECT_EQ(found.st_mode & 0777U, 0600U);
     auto fd = connect_unix(path, milliseconds(1000));
     ASSERT_TRUE(fd.ok()) << fd.status().message();
-    EXPECT_TRUE(accepted_.pop().has_value());
+    say(*fd, 'x');
+    EXPECT_EQ(accepted_.pop()->first, 'x');
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder_.file("run")));
 }
@@ -57,7 +66,28 @@ TEST_F(Listener, MakesARemovedSocketAgain) {
   // Every failed connect() is a moment without a socket; the listener ends the loop.
   auto fd = connect_unix(path, milliseconds(1000));
   while (!fd.ok()) fd = connect_unix(path, milliseconds(1000));
-  EXPECT_TRUE(accepted_.pop().has_value());
+  say(*fd, 'x');
+  EXPECT_EQ(accepted_.pop()->first, 'x');
+}
+
+TEST_F(Listener, OneThatSaysNothingKeepsNobodyWaiting) {
+  const std::string path = folder_.file("s");
+  auto listener = start(path);
+  ASSERT_TRUE(listener.ok());
+  auto silent = connect_unix(path, milliseconds(1000));
+  auto gone = connect_unix(path, milliseconds(1000));
+  auto speaks = connect_unix(path, milliseconds(1000));
+  ASSERT_TRUE(silent.ok() && gone.ok() && speaks.ok());
+  gone->reset(-1);
+  say(*speaks, 'b');
+  EXPECT_EQ(accepted_.pop()->first, 'b');
+  say(*silent, 'a');
+  const auto last = accepted_.pop();
+  EXPECT_EQ(last->first, 'a');
+  char read = 0;
+  EXPECT_EQ(::recv(last->fd.get(), &read, 1, 0), 1);  // it has only been looked at
+  EXPECT_EQ(read, 'a');
+  EXPECT_EQ(accepted_.drain().size(), 0U);
 }
 
 TEST_F(Listener, ReplacesTheSocketOfADeadServerButNoOtherFile) {
