@@ -50,13 +50,10 @@ class WordRunner final : public StepRunner {
     return out;
   }
   Result<StepTicket> submit(StepPlan plan) override {
+    const StepTicket ticket{plan.step};
     const base::MutexLock lock(mu_);
-    for (const SequenceId id : plan.dropped) seeds_.erase(static_cast<std::uint64_t>(id));
-    for (const SequenceSpec& spec : plan.new_sequences)
-      seeds_[static_cast<std::uint64_t>(spec.id)] = spec.sampling.seed;
-    clock_ = Clock::now();
-    begin_ = std::max(begin_, clock_);
-    return timed_.submit(std::move(plan));
+    submitted_.emplace_back(std::move(plan), Clock::now());
+    return ticket;
   }
   Result<StepResult> wait(StepTicket ticket, TimePoint until) override {
     Result<StepResult> out = simulate(ticket, until);
@@ -81,16 +78,20 @@ class WordRunner final : public StepRunner {
 
   Result<StepResult> simulate(StepTicket ticket, TimePoint until) {
     const base::MutexLock lock(mu_);
+    for (auto& [plan, at] : std::exchange(submitted_, {})) begin(std::move(plan), at);
     clock_ = Clock::now();
     return timed_.wait(ticket, until);
   }
+  void begin(StepPlan plan, TimePoint at) REQUIRES(mu_) {
+    for (const SequenceId id : plan.dropped) seeds_.erase(static_cast<std::uint64_t>(id));
+    for (const SequenceSpec& spec : plan.new_sequences)
+      seeds_[static_cast<std::uint64_t>(spec.id)] = spec.sampling.seed;
+    clock_ = at;
+    begin_ = std::max(begin_, at);
+    static_cast<void>(timed_.submit(std::move(plan)));
+  }
   void note(StepResult& result) REQUIRES(mu_) {
-    const TimePoint now = Clock::now();
-    Clock::duration before{};
-    if (!work_.empty())
-      before = work_.back().worked_before + (work_.back().end - work_.back().begin);
-    work_.push_back({begin_, now, before});
-    begin_ = now;
+    std::vector<std::uint64_t> first;  // seeds of those who get their first token
     for (SequenceResult& sequence : result.sequences) {
       for (OutputToken& token : sequence.tokens) {
         token.id = kToken;
@@ -98,9 +99,16 @@ class WordRunner final : public StepRunner {
       }
       const auto seed = seeds_.find(static_cast<std::uint64_t>(sequence.sequence));
       if (sequence.tokens.empty() || seed == seeds_.end()) continue;
-      first_tokens_[seed->second] = now;
+      first.push_back(seed->second);
       seeds_.erase(seed);
     }
+    const TimePoint now = Clock::now();
+    Clock::duration before{};
+    if (!work_.empty())
+      before = work_.back().worked_before + (work_.back().end - work_.back().begin);
+    work_.push_back({begin_, now, before});
+    begin_ = now;
+    for (const std::uint64_t seed : first) first_tokens_[seed] = now;
   }
 
   static constexpr TokenId kToken = 100;
@@ -108,6 +116,9 @@ class WordRunner final : public StepRunner {
 
   const std::uint32_t vocab_size_;
   mutable base::Mutex mu_;
+  // What is known of them is written down while the first of them takes its time, as a runner with threads of its own
+  // would: submit() costs whoever calls it nothing.
+  std::vector<std::pair<StepPlan, TimePoint>> submitted_ GUARDED_BY(mu_);
   TimePoint clock_ GUARDED_BY(mu_){};
   std::atomic<Clock::duration> step_time_{Clock::duration::zero()};
   TimePoint begin_ GUARDED_BY(mu_){};  // of the next step's work, at the earliest

@@ -37,14 +37,20 @@ EngineCore::EngineCore(std::shared_ptr<StepRunner> runner,
       dynamic_batch_(options.dynamic_batch),
       waiting_(options.overtakes_max,
                capacity_rules(options.policy, runner_->info().capabilities).prefers_short_prompts) {
+  hear_early(this);
   start_cache();
 }
 
 EngineCore::~EngineCore() {
+  hear_early(nullptr);
   transfers_.reset();
   tier_.reset();
   sequences_.clear();  // leases end before the cache
   gone_.clear();
+}
+
+void EngineCore::hear_early(EarlyResults* whom) {
+  if (auto* source = dynamic_cast<EarlyResultsSource*>(runner_.get())) source->tell_early(whom);
 }
 
 void EngineCore::start_cache() {
@@ -329,7 +335,9 @@ void EngineCore::lose_runner(const Status& status) {
 void EngineCore::replace_runner(std::shared_ptr<StepRunner> runner) {
   if (runner_up_)
     lose_runner({Code::kUnavailable, ErrorKind::kUnavailable, "the runner was replaced"});
+  hear_early(nullptr);
   runner_ = std::move(runner);
+  hear_early(this);
   start_cache();
   // What the new runner does not take fails the requests that name it, when they do.
   static_cast<void>(attachments_.resend(*runner_));

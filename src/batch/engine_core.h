@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include <coxswain/early_results.h>
 #include <coxswain/stats.h>
 #include <coxswain/step_runner.h>
 
@@ -52,7 +53,7 @@ constexpr std::uint64_t key_of(RequestId id) {
   return static_cast<std::uint64_t>(id);
 }
 
-class EngineCore {
+class EngineCore final : private EarlyResults {
  public:
   // How often clients of paused sequences are asked whether they read again.
   static constexpr std::chrono::milliseconds kStallPoll{10};
@@ -70,7 +71,7 @@ class EngineCore {
              const EngineOptions& options,
              const base::HashKey& key,
              Hooks hooks);
-  ~EngineCore();
+  ~EngineCore() override;
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;
 
@@ -152,6 +153,7 @@ class EngineCore {
     bool sample = false;
     bool prefill = false;
     bool applied = false;
+    bool early = false;  // its token has been told ahead of the result
   };
   struct Step {
     StepTicket ticket;
@@ -168,8 +170,10 @@ class EngineCore {
     double expected_seconds = 0;  // of that shape, when it was planned
     double floor_seconds = 0;     // StepFinished::floor
     IterationStats stats;         // of its plan; the rest when the result is there
+    std::uint32_t n_early_tokens = 0;
   };
   // engine_core.cc: the life of sequences
+  void hear_early(EarlyResults* whom);
   void start_cache();
   void start_tier();
   Sequence& add_sequence(GenerationRequest request,
@@ -235,6 +239,10 @@ class EngineCore {
                                 const SequenceResult& result);
   void apply_rows(Step& step, StepResult& result, TimePoint now);
   static bool gives_first_token(const StepRow& row);
+  void on_early(StepTicket ticket,
+                std::vector<SequenceResult> first_tokens,
+                TimePoint now) override;
+  static bool may_be_early(const StepRow& row, const SequenceResult& result);
   void apply_row(const StepRow& row, SequenceResult& result, TimePoint now);
   void note_drafts(Sequence& s, const SequenceResult& result);
   void apply_failed_step(const Step& step, const Status& status);
@@ -247,6 +255,8 @@ class EngineCore {
   std::shared_ptr<ParkedContext> park(const Sequence& s, std::uint32_t n_tokens, TimePoint now);
   void tell_blocks_ahead(Sequence& s, TimePoint now);
   void settle(const StepRow& row);
+  static void settle_tokens(const StepRow& row);
+  void take_tokens(Sequence& s, const StepRow& row, SequenceResult& result, TimePoint now);
   // step_beams.cc
   static Status beams_admissible(const RunnerInfo& info,
                                  const EngineOptions& options,

@@ -89,5 +89,75 @@ TEST(Outlets, AFirstTokenLeavesBeforeThoseOfAnswersThatRun) {
   EXPECT_EQ(*std::next(first), 3U);
 }
 
+// Two requests whose events are handed on: one runs, and the first token of the other has been told by a step whose
+// result is still to come.
+class EarlyTokens : public ::testing::Test {
+ protected:
+  static FakeRunnerOptions fake() {
+    FakeRunnerOptions o = one_plan_at_a_time();
+    o.tells_early = true;
+    return o;
+  }
+  void SetUp() override {
+    constexpr int kStepsBefore = 3;  // the fourth one of such a runner tells, and is late
+    d_.runner->set_clock(&d_.now);
+    running_.stopping.max_new_tokens = 10;
+    runs_ = add(running_);
+    for (int i = 0; i < kStepsBefore; ++i) d_.turn();
+    begins_ = add(beginning_);
+    ASSERT_TRUE(d_.core->submit_next(d_.now));
+    EXPECT_TRUE(d_.core->still_runs(d_.core->wait_oldest()));
+    d_.check();
+  }
+  std::shared_ptr<testing::RequestRecorder> add(const GenerationRequest& r) {
+    auto sink = std::make_shared<testing::RequestRecorder>(r.n_answers());
+    sink->through = &outlet_;
+    d_.core->add(r, sink, d_.now);
+    return sink;
+  }
+  static void expect_whole(testing::RequestRecorder& sink, const GenerationRequest& request) {
+    std::vector<TokenId> ids;
+    for (const OutputToken& token : sink[0].tokens()) ids.push_back(token.id);
+    EXPECT_EQ(ids, testing::expected_output(fake(), request).tokens);
+    EXPECT_TRUE(sink[0].final_event().status.ok());
+  }
+
+  CoreDriver d_{fake()};
+  testing::PassOn outlet_;
+  GenerationRequest running_ = prompt_of_ten(1);
+  GenerationRequest beginning_ = prompt_of_ten(2);
+  std::shared_ptr<testing::RequestRecorder> runs_;
+  std::shared_ptr<testing::RequestRecorder> begins_;
+};
+
+TEST_F(EarlyTokens, AFirstTokenIsThereBeforeTheResultAndComesOnce) {
+  EXPECT_EQ((*begins_)[0].n_tokens(), 1U);
+  EXPECT_EQ((*runs_)[0].n_tokens(), 3U);  // nobody waits for its fourth
+  ASSERT_TRUE(d_.run());
+  expect_whole(*begins_, beginning_);
+  expect_whole(*runs_, running_);
+  d_.expect_idle();
+}
+
+TEST_F(EarlyTokens, ARequestMayEndBetweenItsTokenAndTheResult) {
+  d_.core->cancel(beginning_.id);
+  d_.check();
+  EXPECT_EQ((*begins_)[0].final_event().status.code(), Code::kCancelled);
+  ASSERT_TRUE(d_.run());
+  EXPECT_EQ((*begins_)[0].n_tokens(), 1U);
+  expect_whole(*runs_, running_);
+  d_.expect_idle();
+}
+
+TEST_F(EarlyTokens, ARunnerMayBeLostBetweenATokenAndTheResult) {
+  d_.runner = std::make_shared<testing::FakeRunner>(fake());
+  d_.core->replace_runner(d_.runner);
+  d_.check();
+  ASSERT_TRUE(d_.run());
+  EXPECT_EQ((*begins_)[0].final_event().status.code(), Code::kUnavailable);
+  EXPECT_EQ((*runs_)[0].final_event().status.code(), Code::kUnavailable);
+  d_.expect_idle();
+}
+
 }  // namespace
 }  // namespace coxswain::batch

@@ -50,6 +50,7 @@ void expect_all_met(const Simulation::Met& met, std::uint64_t n_seeds) {
   EXPECT_GT(n_ends(Code::kInternal, ErrorKind::kGeneration), n_seeds);
   EXPECT_GT(met.n_ends_beside_step, 10 * n_seeds);
   EXPECT_GT(met.n_late_steps, 100 * n_seeds);
+  EXPECT_GT(met.n_early_tokens, 10 * n_seeds);
   EXPECT_GT(met.n_stop_strings, n_seeds);
   EXPECT_GT(met.n_silent, n_seeds / 4);
   EXPECT_GT(met.n_pauses.at(CapacityPolicy::kMaxUtilization), n_seeds);

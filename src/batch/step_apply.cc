@@ -45,7 +45,8 @@ void EngineCore::apply_oldest(Result<StepResult> result, TimePoint now) {
                            step.expected_seconds);
       const std::uint64_t n_before = stats_.generated_tokens;
       apply_rows(step, result.value(), now);
-      step.stats.n_decoded_tokens = static_cast<std::uint32_t>(stats_.generated_tokens - n_before);
+      step.stats.n_decoded_tokens =
+          step.n_early_tokens + static_cast<std::uint32_t>(stats_.generated_tokens - n_before);
       observe_iteration(step, now);
     } else {
       apply_failed_step(step, status);
@@ -92,6 +93,10 @@ Status EngineCore::result_matches(const Step& step, const StepResult& result) co
 void EngineCore::settle(const StepRow& row) {
   if (row.slot > 0) return;
   --row.sequence->n_in_flight;
+  if (!row.early) settle_tokens(row);
+}
+
+void EngineCore::settle_tokens(const StepRow& row) {
   if (!row.sample) return;
   --row.sequence->n_pending;
   row.sequence->n_pending_extra -= row.n_draft_max;
@@ -137,6 +142,38 @@ void EngineCore::apply_rows(Step& step, StepResult& result, TimePoint now) {
   apply(false);
 }
 
+// Those of sequences that go on, and of sinks whose events are handed on: nothing ends in the middle of a step. The
+// rest waits for the result, which has these rows again.
+void EngineCore::on_early(StepTicket ticket,
+                          std::vector<SequenceResult> first_tokens,
+                          TimePoint now) {
+  if (steps_.empty() || steps_.front().ticket.step != ticket.step || !steps_.front().refused.ok())
+    return;
+  Step& step = steps_.front();
+  const std::uint64_t applied_before = std::exchange(applied_step_, ticket.step);
+  const std::uint64_t n_before = stats_.generated_tokens;
+  for (SequenceResult& result : first_tokens) {
+    const auto row = std::ranges::find_if(
+        step.rows, [&](const StepRow& r) { return r.id == result.sequence && r.slot == 0; });
+    if (row == step.rows.end() || !may_be_early(*row, result)) continue;
+    row->early = true;
+    settle_tokens(*row);
+    take_tokens(*row->sequence, *row, result, now);
+  }
+  step.n_early_tokens += static_cast<std::uint32_t>(stats_.generated_tokens - n_before);
+  applied_step_ = applied_before;
+  tell_events();
+}
+
+bool EngineCore::may_be_early(const StepRow& row, const SequenceResult& result) {
+  const Sequence& s = *row.sequence;
+  return !row.early && gives_first_token(row) && s.state == SequenceState::kRunning &&
+         s.sink->outlet() != nullptr && !s.wants_more && !s.request.context_only &&
+         result.status.ok() && !result.tokens.empty() && !result.finish &&
+         s.n_produced() + result.tokens.size() < s.n_new_max &&
+         wrong_with(s, row, result) == nullptr;
+}
+
 bool EngineCore::gives_first_token(const StepRow& row) {
   const Sequence& s = *row.sequence;
   return row.sample && row.slot == 0 && s.first_token_step == 0 && s.beams == nullptr;
@@ -156,6 +193,7 @@ void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint
     fail(s, generation_error(result.status));
     return;
   }
+  if (row.early) return;
   const char* wrong = s.beams == nullptr ? wrong_with(s, row, result) : nullptr;
   if (wrong != nullptr) return fail(s, generation_error(internal_error(wrong)));
   if (s.wants_prompt && !s.prompt_sent) {
@@ -167,6 +205,13 @@ void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint
     return fail(
         s, generation_error(internal_error("log-probabilities, logits or states are missing")));
   }
+  take_tokens(s, row, result, now);
+}
+
+void EngineCore::take_tokens(Sequence& s,
+                             const StepRow& row,
+                             SequenceResult& result,
+                             TimePoint now) {
   for (const OutputToken& token : result.tokens) s.tokens.push_back(token.id);
   if (row.n_draft_max > 0 && !result.tokens.empty()) note_drafts(s, result);
   if (s.state == SequenceState::kRunning) {  // else it was paused meanwhile: only the tokens count

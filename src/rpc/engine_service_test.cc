@@ -363,6 +363,12 @@ TEST_P(StrangeShard, AnswersThatNobodyAskedForMakeTheClientUnavailable) {
         response.mutable_result()->set_epoch(kEpoch);
         response.mutable_result()->add_sequences()->add_tokens()->set_id(0xFFFFFFFFu);
         return response;
+      }),
+      std::function<pb::StepsResponse(const pb::StepsRequest&)>([](const auto& request) {
+        pb::StepsResponse response;  // rows ahead of a result, for which nobody has asked
+        response.mutable_early()->set_step(request.plan().step());
+        response.mutable_early()->set_epoch(kEpoch);
+        return response;
       })};
   for (const auto& answer : answers) {
     engine_.answer = answer;

@@ -16,6 +16,7 @@
 
 #include "rpc/convert.h"
 #include "rpc/hangup_watch.h"
+#include "rpc/message_room.h"
 #include "rpc/peer_channel.h"
 #include "rpc/step_socket.h"
 #include "rpc/unix_socket.h"
@@ -266,24 +267,25 @@ struct ShardLink::Impl {
 
   void* tag_of(Event event) { return &tags[static_cast<std::size_t>(event)]; }
 
-  // Whether the next answer is there; it is then in `to`.
-  bool take_answer(pb::StepsResponse& to) {
+  // Whether the next answer is there; it is then `given`.
+  bool take_answer() {
     if (socket) {
-      const StepSocket::Taken taken = socket->take(to);
+      const StepSocket::Taken taken = socket->take(*given);
       if (taken == StepSocket::Taken::kBroken) broken = true;
       return taken == StepSocket::Taken::kMessage;
     }
     if (!arrived) return false;
-    to.Swap(&incoming);
+    given = &messages[next_message];
+    next_message = 1 - next_message;
     arrived = false;
     read_next();
     return true;
   }
 
   void read_next() {
-    incoming.Clear();
+    messages[next_message].Clear();
     reading = true;
-    stream->Read(&incoming, tag_of(Event::kRead));
+    stream->Read(&messages[next_message], tag_of(Event::kRead));
   }
 
   const std::string path;
@@ -306,18 +308,21 @@ struct ShardLink::Impl {
 
   bool has_step_sockets = false;
   std::unique_ptr<StepSocket> socket;  // carries the stream; else `stream` does
+  pb::StepsResponse* given = nullptr;  // to the caller of receive(), or about to be
+  MessageRoom room;                    // of those that come over the socket
 
   // The stream, and the probe. Declared last: their members go before the connections.
   grpc::CompletionQueue queue;
   std::optional<Probe> probe;
   grpc::ClientContext context;
   std::unique_ptr<Stream> stream;
-  pb::StepsResponse incoming;
+  std::array<pb::StepsResponse, 2> messages;  // one is given, the other read to
+  std::size_t next_message = 0;               // is read to
   grpc::Status final_status;
   bool started = false;
   bool writing = false;
   bool reading = false;
-  bool arrived = false;                   // `incoming` holds an answer
+  bool arrived = false;                   // what is read to holds an answer
   std::optional<TimePoint> silent_since;  // while somebody waits: the last sign of life
   bool broken = false;
   bool finishing = false;
@@ -403,9 +408,11 @@ Status ShardLink::send(const pb::StepsRequest& message) {
   return {};
 }
 
-Status ShardLink::receive(pb::StepsResponse& to, TimePoint until) {
+Result<const pb::StepsResponse*> ShardLink::receive(TimePoint until) {
   if (impl_->is_lost) return impl_->loss;
-  return impl_->wait_for([&] { return impl_->take_answer(to); }, until);
+  if (impl_->socket) impl_->given = &impl_->room.make<pb::StepsResponse>();
+  COXSWAIN_RETURN_IF_ERROR(impl_->wait_for([&] { return impl_->take_answer(); }, until));
+  return impl_->given;
 }
 
 Result<TakenBy> ShardLink::attach(const SharedAttachment& shared,

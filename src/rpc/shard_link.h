@@ -63,9 +63,9 @@ class ShardLink {
   // Hands the message to the transport; waits only while the message before is still on its way.
   // Errors: kResourceExhausted if the message is larger than the limit (nothing is sent); kUnavailable.
   Status send(const engine::v1::StepsRequest& message);
-  // Blocks until the next answer, or `until`. Errors: kDeadlineExceeded at `until`; kUnavailable: the stream is lost,
-  // or the shard did not answer Health either.
-  Status receive(engine::v1::StepsResponse& to, TimePoint until = TimePoint::max());
+  // Blocks until the next answer, or `until`. It is the link's, until the next call. Errors: kDeadlineExceeded at
+  // `until`; kUnavailable: the stream is lost, or the shard did not answer Health either.
+  Result<const engine::v1::StepsResponse*> receive(TimePoint until = TimePoint::max());
 
   Status healthy();
 

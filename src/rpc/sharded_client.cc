@@ -4,11 +4,11 @@
 #include <optional>
 #include <utility>
 
-#include <google/protobuf/arena.h>
 #include <proto/engine_v1.pb.h>
 
 #include "base/random.h"
 #include "rpc/convert.h"
+#include "rpc/message_room.h"
 #include "rpc/replica_info.h"
 #include "rpc/unix_socket.h"
 
@@ -48,7 +48,8 @@ ShardedClient::ShardedClient(std::vector<std::unique_ptr<ShardLink>> links,
     : links_(std::move(links)),
       epochs_(std::move(epochs)),
       info_(std::move(info)),
-      stream_(base::random_u64()) {}
+      stream_(base::random_u64()),
+      room_(std::make_unique<MessageRoom>()) {}
 ShardedClient::~ShardedClient() = default;
 
 Result<std::unique_ptr<ShardedClient>> ShardedClient::connect(const std::string& path,
@@ -93,10 +94,10 @@ Result<StepTicket> ShardedClient::submit(StepPlan plan) {
                   "epoch " + std::to_string(plan.epoch) + " is over, this replica is in " +
                       std::to_string(info_.epoch));
   }
-  google::protobuf::Arena arena;  // a message of many rows is many small pieces
-  auto& message = *google::protobuf::Arena::CreateMessage<pb::StepsRequest>(&arena);
+  auto& message = room_->make<pb::StepsRequest>();
   to_proto(plan, *message.mutable_plan());
   message.set_stream(stream_);
+  message.set_early(early_ != nullptr && links_.size() == 1);
   for (std::size_t rank = 0; rank < links_.size(); ++rank) {
     message.mutable_plan()->set_epoch(epochs_[rank]);
     COXSWAIN_RETURN_IF_ERROR(links_[rank]->send(message));
@@ -109,7 +110,7 @@ Result<StepResult> ShardedClient::wait(StepTicket ticket, TimePoint until) {
   if (in_flight_.empty() || in_flight_.front() != ticket.step) {
     return internal_error("step " + std::to_string(ticket.step) + " is not the oldest in flight");
   }
-  if (Status status = receive_all(until); status.code() == Code::kDeadlineExceeded) {
+  if (Status status = receive_all(ticket, until); status.code() == Code::kDeadlineExceeded) {
     return not_yet(ticket);  // the answers that are there are kept
   } else if (!status.ok()) {
     in_flight_.pop_front();
@@ -119,12 +120,28 @@ Result<StepResult> ShardedClient::wait(StepTicket ticket, TimePoint until) {
   return collect(ticket.step);
 }
 
-Status ShardedClient::receive_all(TimePoint until) {
+Status ShardedClient::receive_all(StepTicket ticket, TimePoint until) {
   while (answers_.size() < links_.size()) {
-    auto response = std::make_unique<pb::StepsResponse>();
-    COXSWAIN_RETURN_IF_ERROR(links_[answers_.size()]->receive(*response, until));
-    answers_.push_back(std::move(response));
+    COXSWAIN_ASSIGN_OR_RETURN(const pb::StepsResponse* answer,
+                              links_[answers_.size()]->receive(until));
+    if (answer->has_early()) {
+      COXSWAIN_RETURN_IF_ERROR(tell(ticket, *answer));
+    } else {
+      answers_.push_back(answer);
+    }
   }
+  return {};
+}
+
+Status ShardedClient::tell(StepTicket ticket, const pb::StepsResponse& answer) {
+  auto result = from_proto(answer.early());
+  const bool was_asked_for = early_ != nullptr && links_.size() == 1;
+  if (!was_asked_for || !result.ok() || result->step != ticket.step ||
+      result->epoch != epochs_.front()) {
+    is_broken_ = true;
+    return broken();
+  }
+  early_->on_early(ticket, std::move(result->sequences), Clock::now());
   return {};
 }
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include <coxswain/early_results.h>
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
 
@@ -22,7 +23,9 @@
 
 namespace coxswain::rpc {
 
-class ShardedClient : public StepRunner {
+class MessageRoom;
+
+class ShardedClient : public StepRunner, public EarlyResultsSource {
  public:
   // Connects to the shard at `path` and to those that it names. `path` may begin with "unix://". At "tcp://host:port"
   // there is one shard.
@@ -36,6 +39,8 @@ class ShardedClient : public StepRunner {
   RunnerInfo info() const override { return info_; }
   Result<StepTicket> submit(StepPlan plan) override;
   Result<StepResult> wait(StepTicket ticket, TimePoint until = TimePoint::max()) override;
+  // Where there is one shard.
+  void tell_early(EarlyResults* to) override { early_ = to; }
   Status healthy() override;
   // To all shards; the first failure wins, and is undone at the others.
   Status attach(Attachment attachment) override;
@@ -60,16 +65,20 @@ class ShardedClient : public StepRunner {
 
   // Answers of all shards to the oldest plan; the first failure wins.
   Result<StepResult> collect(std::uint64_t step);
-  // Until answers_ has one of every link.
-  Status receive_all(TimePoint until);
+  // Until answers_ has one of every link. What comes ahead of them is told.
+  Status receive_all(StepTicket ticket, TimePoint until);
+  Status tell(StepTicket ticket, const engine::v1::StepsResponse& answer);
 
   std::vector<std::unique_ptr<ShardLink>> links_;  // by rank
   const std::vector<std::uint64_t> epochs_;        // by rank
   const RunnerInfo info_;                          // of the replica
   const std::uint64_t stream_;                     // names the attachments of this client
-  std::vector<std::unique_ptr<engine::v1::StepsResponse>> answers_;  // to the oldest plan, by rank
+  const std::unique_ptr<MessageRoom> room_;        // of plans
+  // To the oldest plan, by rank; each is its link's.
+  std::vector<const engine::v1::StepsResponse*> answers_;
   std::deque<std::uint64_t> in_flight_;  // steps, at most plans_in_flight_max
   std::atomic<bool> is_broken_{false};   // a shard broke the protocol
+  EarlyResults* early_ = nullptr;
 };
 
 }  // namespace coxswain::rpc

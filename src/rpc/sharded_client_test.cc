@@ -432,6 +432,72 @@ TEST_F(EngineStream, ANewerStreamDisplacesTheOlder) {
   EXPECT_EQ(runner_.live().size(), 1U);
 }
 
+// What a client is told ahead of the result that wait() then returns.
+class Heard final : public EarlyResults {
+ public:
+  void on_early(StepTicket ticket, std::vector<SequenceResult> first, TimePoint) override {
+    steps.push_back(ticket.step);
+    rows.insert(rows.end(), first.begin(), first.end());
+  }
+  std::vector<std::uint64_t> steps;
+  std::vector<SequenceResult> rows;
+};
+
+// `n` sequences, each with its prompt in one row.
+StepPlan plan_of_prompts(std::uint64_t n) {
+  StepPlan out = plan_of(1, {}, {});
+  for (std::uint64_t id = 1; id <= n; ++id) {
+    out.new_sequences.push_back(spec_of(id, {static_cast<TokenId>(20 + id)}));
+    out.rows.push_back(prefill_row(out.new_sequences.back(), static_cast<BlockId>(id), 1));
+  }
+  return out;
+}
+
+TEST_F(EngineStream, FirstTokensOfAStepOfManyRowsComeAheadOfItsResult) {
+  constexpr std::uint64_t kRows = 20;
+  auto client = connect();
+  ASSERT_TRUE(client);
+  Heard heard;
+  client->tell_early(&heard);
+  StepPlan plan = plan_of_prompts(kRows);
+  plan.rows[3].emit = Emit::kNone;                    // a chunk
+  plan.new_sequences[5].stopping.max_new_tokens = 1;  // ends with it
+  const auto result = client->run(plan);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  ASSERT_EQ(result->sequences.size(), kRows);  // those among them
+  ASSERT_EQ(heard.rows.size(), kRows - 2);
+  for (std::size_t i = 0, row = 0; i < heard.rows.size(); ++i, ++row) {
+    while (row == 3 || row == 5) ++row;
+    EXPECT_TRUE(heard.rows[i] == result->sequences[row]) << "row " << row;
+  }
+  EXPECT_EQ(heard.steps, std::vector<std::uint64_t>{1});
+
+  // Behind their first tokens nobody waits.
+  StepPlan decode = plan_of(2, {}, {});
+  for (std::uint64_t id = 1; id <= kRows; ++id) {
+    if (id != 4 && id != 6) decode.rows.push_back(decode_row(id, 1));
+  }
+  ASSERT_TRUE(client->run(decode).ok());
+  EXPECT_EQ(heard.steps.size(), 1U);
+}
+
+TEST_F(EngineStream, AResultOfFewRowsIsNotDivided) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  Heard heard;
+  client->tell_early(&heard);
+  ASSERT_TRUE(client->run(plan_of_prompts(8)).ok());
+  EXPECT_TRUE(heard.steps.empty());
+}
+
+TEST_F(EngineStream, FirstTokensComeWithTheResultWhereNobodyAsks) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  const auto result = client->run(plan_of_prompts(20));
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->sequences.size(), 20U);
+}
+
 TEST_F(EngineStream, TheSocketIsPrivateAndASecondServerIsRefused) {
   struct stat found {};
   ASSERT_EQ(::stat(socket().c_str(), &found), 0);

@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <utility>
 
-#include <google/protobuf/message_lite.h>
 #include <sys/socket.h>
 
 namespace coxswain::rpc {

@@ -5,19 +5,17 @@
 // The router sends the byte kStepsFirst, by which the shard tells such a connection from one of gRPC. Then both sides
 // send messages: four bytes, little-endian, with the length, and a protobuf message of that length.
 //
-// Thread rule: put(), flush() and has_unsent() belong to one thread, fill() and take() to one, wait() and shut_down() to
-// all. No call but wait() blocks.
+// Thread rule: put(), flush() and has_unsent() belong to one thread, fill() and take() to one, wait() and shut_down()
+// to all. No call but wait() blocks.
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-#include "rpc/unix_socket.h"
+#include <google/protobuf/message_lite.h>
 
-namespace google::protobuf {
-class MessageLite;
-}  // namespace google::protobuf
+#include "rpc/unix_socket.h"
 
 namespace coxswain::rpc {
 
@@ -53,8 +51,8 @@ class StepSocket {
   const std::size_t message_bytes_max_;
   std::string unsent_;
   std::size_t n_sent_ = 0;  // of `unsent_`
-  std::string
-      arrived_;  // its first `end_` bytes hold what has come, those from `begin_` on are not taken yet
+  // Up to `end_` it holds what has come; what lies before `begin_` has been taken.
+  std::string arrived_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
 };

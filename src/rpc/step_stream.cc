@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include <google/protobuf/arena.h>
 #include <proto/engine_v1.pb.h>
 
 #include "base/bounded_queue.h"
@@ -17,6 +16,7 @@
 #include "rpc/attachment_owners.h"
 #include "rpc/convert.h"
 #include "rpc/kept_attachments.h"
+#include "rpc/message_room.h"
 #include "rpc/plan_check.h"
 #include "rpc/runner_gate.h"
 
@@ -31,6 +31,7 @@ constexpr std::size_t kUnansweredMax = 16;
 struct Incoming {
   std::uint64_t step = 0;
   std::uint64_t stream = 0;
+  bool early = false;  // first tokens are wanted ahead
   Status status;
   StepPlan plan;
 };
@@ -60,6 +61,25 @@ Incoming read_plan(const pb::StepsRequest& message, const RunnerInfo& info) {
     in.plan = std::move(plan).value();
   }
   return in;
+}
+
+// A result of fewer rows is not divided.
+constexpr std::size_t kEarlyRowsMin = 16;
+
+// The first token of a sequence that goes on, and nothing else that somebody would have to keep.
+bool is_plain(const SequenceResult& sequence) {
+  return sequence.status.ok() && !sequence.tokens.empty() && !sequence.finish &&
+         sequence.prompt.empty() && sequence.outputs == nullptr;
+}
+
+// Rows that sample behind a prompt, by their place in the plan, if there are so many others that it pays.
+std::vector<std::size_t> first_token_rows(const StepPlan& plan) {
+  std::vector<std::size_t> out;
+  if (plan.rows.size() < kEarlyRowsMin) return out;
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    if (plan.rows[i].emit == Emit::kSample && !plan.rows[i].continues) out.push_back(i);
+  }
+  return out;
 }
 
 // Runs the plans of one stream in order and answers each.
@@ -97,12 +117,13 @@ class StepLoop {
     Result<StepTicket> ticket;
     std::vector<std::uint64_t> used;  // attachments that it reads
     std::vector<SequenceId> dropped;
+    std::vector<std::size_t> first;  // rows whose tokens are wanted early
   };
 
   void start(Incoming in) {
     last_step_ = in.step;
     if (!in.status.ok()) {
-      in_flight_.push_back({in.step, in.status, {}, {}});
+      in_flight_.push_back({in.step, in.status, {}, {}, {}});
       return;
     }
     for (const SequenceSpec& spec : in.plan.new_sequences) live_.insert(spec.id);
@@ -115,8 +136,13 @@ class StepLoop {
     for (const BlockTransfer& transfer : in.plan.imports) used.push_back(transfer.attachment);
     if (in.plan.hidden_in != 0) used.push_back(in.plan.hidden_in);
     std::vector<SequenceId> dropped = in.plan.dropped;
-    in_flight_.push_back(
-        {in.step, runner_.submit(std::move(in.plan)), std::move(used), std::move(dropped)});
+    std::vector<std::size_t> first =
+        in.early ? first_token_rows(in.plan) : std::vector<std::size_t>();
+    in_flight_.push_back({in.step,
+                          runner_.submit(std::move(in.plan)),
+                          std::move(used),
+                          std::move(dropped),
+                          std::move(first)});
   }
 
   Result<StepResult> take_oldest() {
@@ -129,19 +155,20 @@ class StepLoop {
   bool finish_oldest(StreamState& state) {
     const std::uint64_t step = in_flight_.front().step;
     auto result = take_oldest();
+    const bool is_there = !result.ok() || write_first_tokens(*result);
     if (result.ok()) {  // a step that failed may have used up and dropped nothing
       for (const std::uint64_t id : in_flight_.front().used) owners_.remove(id);
       for (const SequenceId id : in_flight_.front().dropped) live_.erase(id);
     }
     in_flight_.pop_front();
+    if (!is_there) return false;
     // The next plan, which has come meanwhile, starts before this answer is written.
     for (Incoming& next : state.plans.drain()) pending_.push_back(std::move(next));
     if (!pending_.empty()) {
       start(std::move(pending_.front()));
       pending_.pop_front();
     }
-    google::protobuf::Arena arena;  // a message of many rows is many small pieces
-    auto& response = *google::protobuf::Arena::CreateMessage<pb::StepsResponse>(&arena);
+    auto& response = room_.make<pb::StepsResponse>();
     if (result.ok()) {
       for (const SequenceResult& sequence : result->sequences) {
         if (!sequence.status.ok()) live_.erase(sequence.sequence);
@@ -158,6 +185,19 @@ class StepLoop {
       to_proto(result.status(), *response.mutable_failure()->mutable_status());
     }
     --state.n_unanswered;  // before the peer can know
+    return carrier_.write(response);
+  }
+
+  // Ahead of all that is done with the other rows. False if the peer is gone.
+  bool write_first_tokens(const StepResult& result) {
+    StepResult first{.step = result.step, .epoch = result.epoch};
+    for (const std::size_t row : in_flight_.front().first) {
+      if (row < result.sequences.size() && is_plain(result.sequences[row]))
+        first.sequences.push_back(result.sequences[row]);
+    }
+    if (first.sequences.empty()) return true;
+    auto& response = room_.make<pb::StepsResponse>();
+    to_proto(first, *response.mutable_early());
     return carrier_.write(response);
   }
 
@@ -184,6 +224,7 @@ class StepLoop {
   std::deque<Started> in_flight_;  // likewise
   std::set<SequenceId> live_;      // brought by this stream and not dropped yet
   std::uint64_t last_step_ = 0;
+  MessageRoom room_;
 };
 
 }  // namespace
@@ -208,6 +249,7 @@ bool serve_steps(const StepStreamParts& parts, StepCarrier& carrier) {
     if (message.stream() != 0) stream_id = message.stream();
     Incoming plan = read_plan(message, info);
     plan.stream = stream_id;
+    plan.early = message.early();
     if (++state.n_unanswered > unanswered_max(info) || !state.plans.try_push(plan)) {
       parts.log.warn("an engine stream is cut: too many plans were unanswered");
       carrier.cut();

@@ -72,6 +72,7 @@ class CoreDriver {
     check();
     if (core->n_in_flight() == 0) return false;
     Result<StepResult> result = core->wait_oldest();  // may move the clock
+    while (core->still_runs(result)) result = core->wait_oldest();
     core->apply_oldest(std::move(result), now);
     check();
     ++n_steps;

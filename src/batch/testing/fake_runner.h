@@ -38,6 +38,7 @@
 #include <string_view>
 #include <vector>
 
+#include <coxswain/early_results.h>
 #include <coxswain/step_runner.h>
 #include <coxswain/text_codec.h>
 
@@ -71,6 +72,8 @@ struct FakeRunnerOptions {
   bool drafts_in_vain = false;  // no draft is ever right: one token a row
   // Lists of candidates have one to three, as where nearly all tokens are forbidden.
   bool few_candidates = false;
+  // Every other step tells rows ahead, all that have tokens; half of these results come with the wait behind that.
+  bool tells_early = false;
 };
 
 // Adapter `n` of this runner takes 3 n pages; 0 = none.
@@ -98,13 +101,14 @@ std::vector<TokenAlternative> candidates_behind(const FakeRunnerOptions& options
                                                 std::span<const TokenId> tokens,
                                                 std::size_t n);
 
-class FakeRunner final : public StepRunner {
+class FakeRunner final : public StepRunner, public EarlyResultsSource {
  public:
   explicit FakeRunner(FakeRunnerOptions options);
 
   RunnerInfo info() const override;
   Result<StepTicket> submit(StepPlan plan) override;
   Result<StepResult> wait(StepTicket ticket, TimePoint until = TimePoint::max()) override;
+  void tell_early(EarlyResults* to) override { early_ = to; }
   Status healthy() override;
   Status attach(Attachment attachment) override;
   Status detach(std::uint64_t id) override;
@@ -209,8 +213,14 @@ class FakeRunner final : public StepRunner {
   std::uint64_t read(const Tables& tables, std::uint32_t end) const REQUIRES(mu_);
   std::uint32_t block_of(std::uint32_t position) const { return position / options_.block_tokens; }
 
+  Result<StepResult> compute_oldest() REQUIRES(mu_);
+  // Whether its result is to come with the next wait.
+  bool tell(const StepResult& result);
+
   const FakeRunnerOptions options_;
   TimePoint* clock_ = nullptr;
+  EarlyResults* early_ = nullptr;
+  std::optional<StepResult> late_;  // computed and told early; of the engine's thread
   mutable base::Mutex mu_;
   mutable base::CondVar changed_;
   std::map<SequenceId, State> sequences_ GUARDED_BY(mu_);

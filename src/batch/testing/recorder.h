@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -185,6 +186,16 @@ class Recorder final : public TokenSink {
   bool stalled_ GUARDED_BY(mu_) = false;
 };
 
+// Where sinks have an outlet: hands events to them.
+class PassOn : public EventOutlet {
+ public:
+  void on_events(std::span<SinkEvent> events) override {
+    n_events += events.size();
+    for (SinkEvent& each : events) each.sink->on_event(std::move(each.event));
+  }
+  std::size_t n_events = 0;
+};
+
 class RequestRecorder final : public TokenSink {
  public:
   explicit RequestRecorder(std::uint32_t n_sequences) {
@@ -197,6 +208,7 @@ class RequestRecorder final : public TokenSink {
     one.on_event(std::move(event));
     if (on_each) on_each();
   }
+  EventOutlet* outlet() override { return through; }
   bool stalled() const override { return sequences_[0]->stalled(); }
   void set_stalled(bool stalled) { sequences_[0]->set_stalled(stalled); }
 
@@ -208,6 +220,7 @@ class RequestRecorder final : public TokenSink {
   }
 
   std::function<void()> on_each;  // as in Recorder
+  EventOutlet* through = nullptr;
 
  private:
   std::vector<std::unique_ptr<Recorder>> sequences_;

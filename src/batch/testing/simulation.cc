@@ -22,7 +22,7 @@ constexpr auto kPoll = 10ms;
 Simulation::Simulation(std::uint64_t seed, Met& met)
     : make_(seed),
       met_(met),
-      fake_(draw_fake()),
+      fake_(draw_fake(seed % 2 == 0)),
       options_(draw_options()),
       quick_(make_.pick(3) == 0),
       runner_(std::make_shared<FakeRunner>(fake_)),
@@ -108,7 +108,10 @@ void Simulation::pass() {
     now_ = std::max(now_ + 50us, std::min(next_action_, wake));
     return;
   }
+  const std::size_t n_before = outlet_.n_events;
   Result<StepResult> result = core_.wait_oldest(wake);
+  met_.n_early_tokens += outlet_.n_events - n_before;
+  check();
   if (core_.still_runs(result)) {
     ++met_.n_late_steps;
     return;
@@ -142,6 +145,7 @@ void Simulation::submit(TimePoint at) {
   t->request = draw_request(at);
   const GenerationRequest& r = t->request;
   t->sink = std::make_shared<RequestRecorder>(r.n_answers());
+  if (fake_.tells_early) t->sink->through = &outlet_;
   t->final_at.resize(r.n_answers());
   for (std::uint32_t i = 0; i < r.n_answers(); ++i)
     (*t->sink)[i].on_each = [this, t = t.get(), i] { note_event(*t, i); };

@@ -41,7 +41,8 @@ class Simulation {
     std::uint64_t n_late_steps = 0;        // waits that came back before their step
     std::uint64_t n_ends_beside_step = 0;  // deadlines answered while a step ran
     std::uint64_t n_stop_strings = 0;
-    std::uint64_t n_silent = 0;  // clients that did not read for too long
+    std::uint64_t n_early_tokens = 0;  // events ahead of the result of their step
+    std::uint64_t n_silent = 0;        // clients that did not read for too long
     std::uint64_t n_replaced = 0;
     std::uint64_t n_evicted = 0;  // blocks
     std::map<Code, std::uint64_t> search_ends;
@@ -74,7 +75,7 @@ class Simulation {
     return std::chrono::microseconds(between(low_us, high_us));
   }
 
-  FakeRunnerOptions draw_fake();
+  FakeRunnerOptions draw_fake(bool tells_early);
   void draw_beam_fake(FakeRunnerOptions& o);
   EngineOptions draw_options();
   FakeTier::Fault draw_tier_fault();
@@ -111,6 +112,7 @@ class Simulation {
   TimePoint now_ = TimePoint(std::chrono::hours(1));
   std::shared_ptr<FakeRunner> runner_;
   StepWatch watch_;
+  PassOn outlet_;
   EngineCore core_;
   TimePoint next_action_{};
   std::vector<std::unique_ptr<Tracked>> all_;

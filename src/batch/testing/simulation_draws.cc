@@ -40,8 +40,9 @@ class Letters final : public TextCodec {
 
 }  // namespace
 
-FakeRunnerOptions Simulation::draw_fake() {
+FakeRunnerOptions Simulation::draw_fake(bool tells_early) {
   FakeRunnerOptions o;
+  o.tells_early = tells_early;
   o.codec = std::make_shared<Letters>();
   o.eos_every = 15;
   o.capabilities.moves = !one_in(8);
