@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import sys
 
 import openai
@@ -15,6 +16,7 @@ FUNCTIONS = [{"type": "function", "strict": False, **tool["function"]} for tool 
 ASKED = {"model": "tgi", "input": MESSAGES[0]["content"], "max_output_tokens": 20, "temperature": 0}
 
 client = openai.OpenAI(base_url=URL + "/v1", api_key="-", timeout=60, max_retries=0)
+HTTP = sys.modules[openai.DefaultHttpxClient.__mro__[1].__module__]  # the package that it uses, whatever its name
 misfits = []
 
 
@@ -103,25 +105,18 @@ def input_items():
             "unknown": error_of(lambda: client.responses.input_items.list("resp_none"))}
 
 
-def cancel_one(asked):
-    """The response that was running, what cancelling it said, and the last event of its stream; none if it was too late."""
-    events = iter(client.responses.create(**asked))
-    running = next(events).response
-    try:
-        cancelled = client.responses.cancel(running.id)
-    except openai.BadRequestError:
-        return None
-    last = list(events)[-1]
-    return (running, cancelled, last) if last.type == "response.failed" else None
-
-
 def cancel():
-    """Of one that has no token to end with, and others like it, so that it takes a while; a busy machine may want several."""
-    endless = {**ASKED, "max_output_tokens": 1200, "top_logprobs": 20, "stream": True, "extra_body": {"allowed_token_ids": list(range(300, 330))}}
-    others = [client.responses.create(**endless) for _ in range(3)]
-    running, cancelled, last = next(found for found in (cancel_one(endless) for _ in range(50)) if found)
-    for other in others:
-        other.close()
+    """Of one that is held to a long text, whose client has read its first event only: it waits for room between them."""
+    long_text = {"type": "object", "properties": {"text": {"type": "string", "minLength": 3000}}, "required": ["text"],
+                 "additionalProperties": False}
+    little_room = openai.OpenAI(base_url=client.base_url, api_key=client.api_key, max_retries=0, http_client=openai.DefaultHttpxClient(
+        transport=HTTP.HTTPTransport(socket_options=[(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)])))
+    events = iter(little_room.responses.create(
+        **{**ASKED, "max_output_tokens": 1200}, stream=True, top_logprobs=20, include=["message.output_text.logprobs"],
+        text={"format": {"type": "json_schema", "name": "long", "strict": True, "schema": long_text}}))
+    running = next(events).response
+    cancelled = client.responses.cancel(running.id)
+    last = list(events)[-1]
     ended = client.responses.create(**ASKED)
     return {"status": cancelled.status, "same": cancelled.id == running.id, "last": [last.type, last.response.status],
             "ended": error_of(lambda: client.responses.cancel(ended.id)), "unknown": error_of(lambda: client.responses.cancel("resp_none")),
