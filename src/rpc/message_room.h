@@ -21,8 +21,8 @@ class MessageRoom {
   }
 
  private:
-  static constexpr std::size_t kBytes = std::size_t{64}
-                                        << 10;  // some hundred rows; more are allocated
+  // Of some hundred rows; for more the arena allocates.
+  static constexpr std::size_t kBytes = std::size_t{64} << 10;
 
   static google::protobuf::ArenaOptions options_of(std::vector<char>& room) {
     google::protobuf::ArenaOptions out;

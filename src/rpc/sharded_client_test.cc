@@ -481,6 +481,20 @@ TEST_F(EngineStream, FirstTokensOfAStepOfManyRowsComeAheadOfItsResult) {
   EXPECT_EQ(heard.steps.size(), 1U);
 }
 
+TEST_F(EngineStream, FirstTokensThatAreTooLargeGoTheWayOfTheirResult) {
+  serve(runner_, {.message_bytes_max = 4096});
+  auto client = connect({.message_bytes_max = 4096});
+  ASSERT_TRUE(client);
+  Heard heard;
+  client->tell_early(&heard);
+  StepPlan plan = plan_of_prompts(20);
+  for (SequenceSpec& spec : plan.new_sequences) spec.sampling.n_top_tokens = 20;
+  plan.new_sequences.front().sampling.n_top_tokens = 1000;
+  EXPECT_EQ(client->run(plan).status().message(), "the result of the step is too large to be sent");
+  EXPECT_TRUE(heard.steps.empty());
+  EXPECT_TRUE(client->run(plan_of(2, {}, {})).ok());  // the stream goes on
+}
+
 TEST_F(EngineStream, AResultOfFewRowsIsNotDivided) {
   auto client = connect();
   ASSERT_TRUE(client);

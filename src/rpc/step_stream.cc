@@ -198,6 +198,8 @@ class StepLoop {
     if (first.sequences.empty()) return true;
     auto& response = room_.make<pb::StepsResponse>();
     to_proto(first, *response.mutable_early());
+    // Then the result is, too, and is refused below without harm to the stream.
+    if (response.ByteSizeLong() > message_bytes_max_) return true;
     return carrier_.write(response);
   }
 
