@@ -46,6 +46,7 @@ double share_of_layers(const LayerRange& layers, std::uint32_t n_layers) {
 Result<StepTicket> PacedRunner::submit(StepPlan plan) {
   const double share = plan.rows.empty() ? 0.0 : share_of_layers(plan.layers, n_layers_);
   const Clock::duration takes = of_seconds(share * step_seconds(costs_, shape_of(plan)));
+  const base::MutexLock lock(mu_);
   Result<StepTicket> ticket = inner_.submit(std::move(plan));
   if (ticket.ok()) {
     last_due_ = std::max(last_due_, Clock::now()) + takes;
@@ -58,21 +59,30 @@ Result<StepResult> PacedRunner::wait(StepTicket ticket, TimePoint until) {
   if (!held_) {
     Result<StepResult> result = inner_.wait(ticket, until);
     if (!result.ok()) {
+      const base::MutexLock lock(mu_);
       if (result.status().code() != Code::kDeadlineExceeded && !due_.empty()) due_.pop_front();
       return result;
     }
     held_ = std::move(result).value();
   }
-  const Due due = due_.front();
+  const Due due = next_due();
   if (due.at > until) {
     std::this_thread::sleep_until(until);
     return not_yet(ticket);
   }
   std::this_thread::sleep_until(due.at);
-  due_.pop_front();
+  {
+    const base::MutexLock lock(mu_);
+    due_.pop_front();
+  }
   StepResult out = *std::exchange(held_, std::nullopt);
   out.timings.total = out.timings.forward = due.takes;
   return out;
+}
+
+PacedRunner::Due PacedRunner::next_due() const {
+  const base::MutexLock lock(mu_);
+  return due_.front();
 }
 
 void wait_for_start(TimePoint started, const char* rule) {

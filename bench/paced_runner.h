@@ -2,7 +2,7 @@
 // PacedRunner: a runner whose results come when a machine with given costs would have them, and not before. A step of
 // some layers takes their share of what a step of all layers would.
 //
-// Thread rule: as StepRunner.
+// Thread rule: as StepRunner; submit() also while another thread is within wait().
 
 #include <cstdint>
 #include <deque>
@@ -11,6 +11,7 @@
 
 #include <coxswain/step_runner.h>
 
+#include "base/mutex.h"
 #include "step_costs.h"
 
 namespace coxswain::bench {
@@ -34,12 +35,15 @@ class PacedRunner final : public StepRunner {
     Clock::duration takes{};
   };
 
+  Due next_due() const;
+
   StepRunner& inner_;
   const StepCosts costs_;
   const std::uint32_t n_layers_;
-  std::deque<Due> due_;  // of the plans in flight
-  TimePoint last_due_{};
-  std::optional<StepResult> held_;  // computed before its time
+  mutable base::Mutex mu_;
+  std::deque<Due> due_ GUARDED_BY(mu_);  // of the plans in flight
+  TimePoint last_due_ GUARDED_BY(mu_){};
+  std::optional<StepResult> held_;  // computed before its time; of who waits
 };
 
 // Sleeps until a start that began at `started` takes what `rule` says: STAMP,WARM,COLD,TTL, see

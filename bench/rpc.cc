@@ -17,6 +17,7 @@
 #include <coxswain/step_runner.h>
 #include <sys/socket.h>
 
+#include "base/mutex.h"
 #include "base/testing/temp_folder.h"
 #include "measures.h"
 #include "require.h"
@@ -74,10 +75,12 @@ class InstantRunner final : public StepRunner {
   }
   Result<StepTicket> submit(StepPlan plan) override {
     const StepTicket ticket{plan.step};
+    const base::MutexLock lock(mu_);
     plans_.push_back(std::move(plan));
     return ticket;
   }
   Result<StepResult> wait(StepTicket, TimePoint) override {
+    const base::MutexLock lock(mu_);
     StepResult result;
     result.step = plans_.front().step;
     result.epoch = 1;
@@ -100,7 +103,8 @@ class InstantRunner final : public StepRunner {
   Status detach(std::uint64_t) override { return {}; }
 
  private:
-  std::deque<StepPlan> plans_;
+  base::Mutex mu_;
+  std::deque<StepPlan> plans_ GUARDED_BY(mu_);
   Attachment attached_;
 };
 

@@ -257,6 +257,8 @@ class EngineCore final : private EarlyResults {
   void settle(const StepRow& row);
   static void settle_tokens(const StepRow& row);
   void take_tokens(Sequence& s, const StepRow& row, SequenceResult& result, TimePoint now);
+  void append_tokens(Sequence& s, const StepRow& row, const SequenceResult& result);
+  void advance(Sequence& s, const StepRow& row, std::uint32_t next_position, TimePoint now);
   // step_beams.cc
   static Status beams_admissible(const RunnerInfo& info,
                                  const EngineOptions& options,

@@ -139,6 +139,29 @@ TEST_F(EarlyTokens, AFirstTokenIsThereBeforeTheResultAndComesOnce) {
   d_.expect_idle();
 }
 
+// The others together, so that a step with many of them is not held up.
+TEST_F(EarlyTokens, EachOfTheFirstEightIsToldAlone) {
+  ASSERT_TRUE(d_.run());
+  while (d_.runner->n_submitted() % 4 != 3) {  // the next one tells, and is late
+    GenerationRequest more = prompt_of_ten(3);
+    more.stopping.max_new_tokens = 1;
+    add(more);
+    ASSERT_TRUE(d_.run());
+  }
+  CountingOutlet outlet;
+  std::vector<std::shared_ptr<SinkOfOutlet>> sinks;
+  for (std::uint64_t id = 10; id < 20; ++id) {
+    sinks.push_back(std::make_shared<SinkOfOutlet>(outlet));
+    d_.core->add(prompt_of_ten(id), sinks.back(), d_.now);
+  }
+  ASSERT_TRUE(d_.core->submit_next(d_.now));
+  EXPECT_TRUE(d_.core->still_runs(d_.core->wait_oldest()));
+  EXPECT_EQ(outlet.sizes, (std::vector<std::size_t>{1, 1, 1, 1, 1, 1, 1, 1, 2}));
+  ASSERT_TRUE(d_.run());
+  for (const auto& sink : sinks) EXPECT_EQ(sink->n_tokens, 4U);
+  d_.expect_idle();
+}
+
 TEST_F(EarlyTokens, ARequestMayEndBetweenItsTokenAndTheResult) {
   d_.core->cancel(beginning_.id);
   d_.check();

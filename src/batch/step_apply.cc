@@ -9,6 +9,13 @@
 
 namespace coxswain::batch {
 
+namespace {
+
+// First tokens of a step that are each told before the next one is looked at. More are as many that nobody notices.
+constexpr std::size_t kToldAloneMax = 8;
+
+}  // namespace
+
 Result<StepResult> EngineCore::wait_oldest(TimePoint until) {
   assert(!steps_.empty());
   const Step& step = steps_.front();
@@ -152,13 +159,21 @@ void EngineCore::on_early(StepTicket ticket,
   Step& step = steps_.front();
   const std::uint64_t applied_before = std::exchange(applied_step_, ticket.step);
   const std::uint64_t n_before = stats_.generated_tokens;
+  std::size_t n_told_alone = 0;
+  auto row = step.rows.begin();
   for (SequenceResult& result : first_tokens) {
-    const auto row = std::ranges::find_if(
-        step.rows, [&](const StepRow& r) { return r.id == result.sequence && r.slot == 0; });
-    if (row == step.rows.end() || !may_be_early(*row, result)) continue;
+    row = std::find_if(row, step.rows.end(), [&](const StepRow& r) {
+      return r.id == result.sequence && r.slot == 0;
+    });
+    if (row == step.rows.end()) break;  // they come in the order of the rows
+    if (!may_be_early(*row, result)) continue;
     row->early = true;
+    Sequence& sequence = *row->sequence;
     settle_tokens(*row);
-    take_tokens(*row->sequence, *row, result, now);
+    append_tokens(sequence, *row, result);
+    emit_tokens(sequence, result, now);
+    if (n_told_alone++ < kToldAloneMax) tell_events();
+    advance(sequence, *row, result.next_position, now);
   }
   step.n_early_tokens += static_cast<std::uint32_t>(stats_.generated_tokens - n_before);
   applied_step_ = applied_before;
@@ -212,19 +227,30 @@ void EngineCore::take_tokens(Sequence& s,
                              const StepRow& row,
                              SequenceResult& result,
                              TimePoint now) {
+  append_tokens(s, row, result);
+  advance(s, row, result.next_position, now);
+  if (!result.tokens.empty()) emit_tokens(s, result, now);
+}
+
+void EngineCore::append_tokens(Sequence& s, const StepRow& row, const SequenceResult& result) {
   for (const OutputToken& token : result.tokens) s.tokens.push_back(token.id);
   if (row.n_draft_max > 0 && !result.tokens.empty()) note_drafts(s, result);
-  if (s.state == SequenceState::kRunning) {  // else it was paused meanwhile: only the tokens count
-    const std::uint32_t nearest = s.computed + row.n_tokens;
-    const std::uint32_t next = result.next_position != 0 ? result.next_position : nearest;
-    s.computed = std::min(next, static_cast<std::uint32_t>(s.tokens.size()));
-    // Rows in flight stand so much further on.
-    s.planned += s.computed - std::min(s.computed, nearest);
-    const std::uint32_t n_shown = std::min(s.computed, s.publish_end());
-    cache_->publish(s.lease, std::span(s.tokens).first(n_shown), s.retention_rule());
-    if (s.request.on_blocks_ahead && s.computed < s.n_prompt) tell_blocks_ahead(s, now);
-  }
-  if (!result.tokens.empty()) emit_tokens(s, result, now);
+}
+
+// To `next_position`, or behind the row if it is 0.
+void EngineCore::advance(Sequence& s,
+                         const StepRow& row,
+                         std::uint32_t next_position,
+                         TimePoint now) {
+  if (s.state != SequenceState::kRunning) return;  // it was paused meanwhile: only the tokens count
+  const std::uint32_t nearest = s.computed + row.n_tokens;
+  const std::uint32_t next = next_position != 0 ? next_position : nearest;
+  s.computed = std::min(next, static_cast<std::uint32_t>(s.tokens.size()));
+  // Rows in flight stand so much further on.
+  s.planned += s.computed - std::min(s.computed, nearest);
+  const std::uint32_t n_shown = std::min(s.computed, s.publish_end());
+  cache_->publish(s.lease, std::span(s.tokens).first(n_shown), s.retention_rule());
+  if (s.request.on_blocks_ahead && s.computed < s.n_prompt) tell_blocks_ahead(s, now);
 }
 
 // Tokens beyond one may also be forced ones, which nobody has guessed.

@@ -344,7 +344,7 @@ void Connection::queue_head(Response& head, bool whole, const Exchange::Form& fo
                   .keep_alive_to_old = old_client};
   if (whole) framing.content_length = head.body.size();
   if (head.held) held_.push_back(std::move(head.held));
-  append_head(queued_, head, framing, loop_->date_text(), extra_headers());
+  append_head(queued_, head, framing, http_date_now(), extra_headers());
   if (form.head_only || is_bodiless(head.status)) return;
   if (framing.chunked) {
     append_chunk(queued_, head.body);

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <ctime>
 #include <functional>
 #include <map>
 #include <memory>
@@ -41,18 +40,8 @@ struct Loop {
   std::unordered_set<std::shared_ptr<Connection>> connections;
   std::vector<char> scratch = std::vector<char>(kScratchBytes);  // what was just read
   std::vector<char> opened;                                      // the same, of TLS, as text
-  std::int64_t date_second = -1;
-  std::string date;
 
   bool in_loop() { return io.get_executor().running_in_this_thread(); }
-  const std::string& date_text() {
-    const std::int64_t now = std::time(nullptr);
-    if (now != date_second) {
-      date_second = now;
-      date = http_date(now);
-    }
-    return date;
-  }
 };
 
 // Counts open connections, in all and for each address.

@@ -1,6 +1,5 @@
 #include "http/exchange.h"
 
-#include <ctime>
 #include <utility>
 
 #include <boost/asio/post.hpp>
@@ -10,6 +9,12 @@
 #include "http/response_text.h"
 
 namespace coxswain::http {
+
+namespace {
+
+constexpr std::size_t kHeadBytes = 512;  // that most heads do not exceed
+
+}  // namespace
 
 void Exchange::wake(base::MutexLock& lock) {
   const bool post = !std::exchange(wake_posted_, true);
@@ -43,8 +48,9 @@ void Exchange::begin_stream(Response head) {
   stage_ = Stage::kStreaming;
   if (direct_ && !direct_->core->draining.load(std::memory_order_relaxed)) {
     std::string text;
+    text.reserve(kHeadBytes + head.body.size());
     const Framing framing{.chunked = true, .content_length = std::nullopt};
-    append_head(text, head, framing, http_date(std::time(nullptr)), direct_->extra_headers);
+    append_head(text, head, framing, http_date_now(), direct_->extra_headers);
     append_chunk(text, head.body);
     if (send_now(text)) wake(lock);
     return;

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <ctime>
+#include <utility>
 
 #include "http/syntax.h"
 
@@ -148,6 +149,14 @@ std::string http_date(std::int64_t seconds_since_epoch) {
   std::string out = kDays[static_cast<std::size_t>(parts.tm_wday)];
   out.append(text.data(), length);
   return out.replace(out.find("MMM"), 3, kMonths[static_cast<std::size_t>(parts.tm_mon)]);
+}
+
+const std::string& http_date_now() {
+  thread_local std::int64_t second = -1;
+  thread_local std::string date;
+  const std::int64_t now = std::time(nullptr);
+  if (std::exchange(second, now) != now) date = http_date(now);
+  return date;
 }
 
 }  // namespace coxswain::http

@@ -43,5 +43,7 @@ inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 // "Sun, 06 Nov 1994 08:49:37 GMT"
 std::string http_date(std::int64_t seconds_since_epoch);
+// Of this second. Each thread keeps the last one that it made; the reference stands until its next call.
+const std::string& http_date_now();
 
 }  // namespace coxswain::http

@@ -240,7 +240,7 @@ void Call::deliver(std::size_t index, batch::TokenEvent event) {
 void Call::begin_stream(std::string_view first) {
   begun_ = true;
   http::Response head;
-  head.headers = setup_.headers;
+  head.headers = std::move(setup_.headers);  // of a stream nobody else asks for them
   head.headers.emplace_back("cache-control", "no-cache");
   head.headers.emplace_back("x-accel-buffering", "no");
   head.content_type =

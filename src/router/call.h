@@ -6,7 +6,7 @@
 // whose answer does not stream only the final event does: its tokens are gathered where the engine hands them over. A
 // failed sequence fails the call and cancels the others; a client that goes away cancels all of them at once.
 //
-// Thread rule: start() on any thread, once. deliver(), keep_alive() and fail() on the delivery thread only. The
+// Thread rule: start() on any thread, once. deliver(), keep_alive() and fail() by whoever delivers (delivery.h). The
 // engine asks for stalled() on its own thread; abandon(), cancel() and describe() may be called from any thread.
 //
 // Life: held by the sinks that the engine owns and by queued events; the engine and the delivery
@@ -142,7 +142,7 @@ class Call : public std::enable_shared_from_this<Call> {
   std::atomic<bool> abandoned_{false};  // no sequence is to run any more
   std::atomic<bool> cancelled_{false};  // on purpose
 
-  // Of the delivery thread.
+  // Of whoever delivers.
   bool begun_ = false;
   bool ended_ = false;
   std::size_t n_finished_ = 0;  // sequences

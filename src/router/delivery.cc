@@ -11,6 +11,10 @@ namespace coxswain::router {
 namespace {
 
 constexpr std::size_t kCallsMin = 64;  // that may be kept in mind, ended ones among them
+// Events that are looked at for first tokens where they are handed over; each may take 25 us of the engine's time.
+constexpr std::size_t kAtOnceMax = 8;
+// When whoever delivers in the thread's place will have finished.
+constexpr std::chrono::milliseconds kTurn{1};
 
 }  // namespace
 
@@ -28,16 +32,38 @@ void Delivery::on_events(std::span<batch::SinkEvent> events) {
   const auto dealt_with = std::ranges::remove_if(events, [](batch::SinkEvent& e) {
     return !static_cast<DeliverySink&>(*e.sink).queues(e.event);
   });
-  const std::size_t n = events.size() - dealt_with.size();
-  if (n == 0) return;
-  {
-    base::MutexLock lock(mu_);
-    items_.insert(items_.end(),
-                  std::make_move_iterator(events.begin()),
-                  std::make_move_iterator(events.begin() + static_cast<std::ptrdiff_t>(n)));
-    if (items_.size() > n) return;  // the thread is awake or about to be
+  events = events.first(events.size() - dealt_with.size());
+  if (events.empty()) return;
+  base::MutexLock lock(mu_);
+  // The thread is not awake, nor about to be. Nothing that was handed over before may be overtaken.
+  const bool asleep = !delivering_ && !has_work();
+  if (asleep && events.size() <= kAtOnceMax) {
+    delivering_ = true;
+    lock.unlock();
+    events = deliver_first(events);
+    lock.lock();
+    delivering_ = false;
   }
-  ready_.notify_one();
+  items_.insert(
+      items_.end(), std::make_move_iterator(events.begin()), std::make_move_iterator(events.end()));
+  const bool wake = asleep && has_work();
+  lock.unlock();
+  if (wake) ready_.notify_one();
+}
+
+// Those that begin an answer and do not end it. Returns the others.
+std::span<batch::SinkEvent> Delivery::deliver_first(std::span<batch::SinkEvent> events) {
+  const auto delivered = std::ranges::remove_if(events, [](batch::SinkEvent& e) {
+    auto& sink = static_cast<DeliverySink&>(*e.sink);
+    if (e.event.final || !sink.begins()) return false;
+    sink.deliver(std::move(e.event));
+    return true;
+  });
+  return events.first(events.size() - delivered.size());
+}
+
+bool Delivery::has_work() const {
+  return stop_ || fail_all_ || !items_.empty() || !new_calls_.empty();
 }
 
 void Delivery::push(std::shared_ptr<DeliverySink> sink, batch::TokenEvent event) {
@@ -75,30 +101,29 @@ std::size_t Delivery::n_queued() const {
   return items_.size();
 }
 
+// Ends the turn that the thread has and waits for work, or for `look_at`, and a turn. False: there will be no more.
+bool Delivery::next_turn(Work& work, std::optional<TimePoint> look_at) {
+  base::MutexLock lock(mu_);
+  delivering_ = false;
+  const auto awake = [&]() REQUIRES(mu_) { return !delivering_ && has_work(); };
+  if (!look_at) ready_.wait(lock, awake);
+  while (look_at && !ready_.wait_until(lock, *look_at, awake) && delivering_)
+    look_at = Clock::now() + kTurn;
+  delivering_ = true;
+  work.events.swap(items_);
+  work.failure = std::exchange(fail_all_, std::nullopt);
+  std::move(new_calls_.begin(), new_calls_.end(), std::back_inserter(calls_));
+  new_calls_.clear();
+  return !stop_ || !work.events.empty() || work.failure;
+}
+
 void Delivery::loop() {
   std::optional<TimePoint> next_look;
   std::size_t n_calls_max = kCallsMin;
-  std::vector<batch::SinkEvent> items;  // changes places with items_, so that both keep their room
-  while (true) {
-    std::optional<Status> failure;
-    {
-      base::MutexLock lock(mu_);
-      const auto awake = [&]() REQUIRES(mu_) {
-        return stop_ || fail_all_ || !items_.empty() || !new_calls_.empty();
-      };
-      if (next_look) {
-        ready_.wait_until(lock, *next_look, awake);
-      } else {
-        ready_.wait(lock, awake);
-      }
-      items.swap(items_);
-      failure = std::exchange(fail_all_, std::nullopt);
-      std::move(new_calls_.begin(), new_calls_.end(), std::back_inserter(calls_));
-      new_calls_.clear();
-      if (stop_ && items.empty() && !failure) return;
-    }
+  Work work;
+  while (next_turn(work, next_look)) {
     for (const bool all : {false, true}) {
-      for (batch::SinkEvent& item : items) {
+      for (batch::SinkEvent& item : work.events) {
         if (item.sink == nullptr) continue;
         auto& sink = static_cast<DeliverySink&>(*item.sink);
         if (!all && !sink.begins()) continue;
@@ -106,10 +131,10 @@ void Delivery::loop() {
         item.sink.reset();
       }
     }
-    items.clear();
-    if (failure) {
+    work.events.clear();
+    if (work.failure) {
       for (const auto& weak : calls_) {
-        if (const auto call = weak.lock()) call->fail(*failure);
+        if (const auto call = weak.lock()) call->fail(*work.failure);
       }
     }
     // A look walks over all calls, so it is not worth taking for every event.

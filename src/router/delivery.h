@@ -1,6 +1,7 @@
 #pragma once
 // Delivery: the one thread that turns token events into answers, so that the engine thread only hands values over,
-// those of a step under one lock.
+// those of a step under one lock. The few events with which answers begin, behind which somebody waits, are not worth
+// the way to another thread: while it has nothing to do, whoever hands them over delivers them in its place.
 //
 // It also writes keep-alive comments into streams that are silent. Its queue is bounded by the sequences that are open:
 // one that streams gets no further rows once 64 of its events wait, so those of the steps in flight come on top; of any
@@ -32,9 +33,9 @@ class DeliverySink : public batch::TokenSink {
  public:
   // On the engine's thread: whether the event is to be queued, or has been dealt with.
   virtual bool queues(batch::TokenEvent& event) = 0;
-  // On the delivery thread: somebody waits for the first of its events, which go before those of answers that run.
+  // Of whoever delivers: somebody waits for the first of its events, which go before those of answers that run.
   virtual bool begins() const = 0;
-  // On the delivery thread, of an event that was queued.
+  // Of whoever delivers, of an event that was queued.
   virtual void deliver(batch::TokenEvent event) = 0;
 };
 
@@ -56,6 +57,15 @@ class Delivery final : public batch::EventOutlet {
   std::size_t n_queued() const;  // events
 
  private:
+  // Of one turn of the thread.
+  struct Work {
+    std::vector<batch::SinkEvent> events;  // changes places with items_: both keep their room
+    std::optional<Status> failure;
+  };
+
+  static std::span<batch::SinkEvent> deliver_first(std::span<batch::SinkEvent> events);
+  bool has_work() const REQUIRES(mu_);
+  bool next_turn(Work& work, std::optional<TimePoint> look_at);
   void loop();
   std::optional<TimePoint> look();
 
@@ -65,6 +75,8 @@ class Delivery final : public batch::EventOutlet {
   std::vector<batch::SinkEvent> items_ GUARDED_BY(mu_);
   std::vector<std::weak_ptr<Call>> new_calls_ GUARDED_BY(mu_);
   std::optional<Status> fail_all_ GUARDED_BY(mu_);
+  // The thread does, which begins with that, or somebody in its place.
+  bool delivering_ GUARDED_BY(mu_) = true;
   bool stop_ GUARDED_BY(mu_) = false;
   std::vector<std::weak_ptr<Call>> calls_;  // of the thread
   std::thread thread_;

@@ -118,7 +118,7 @@ TEST_F(EngineStream, TwoPlansAreInFlightWhileTheRunnerIsBusy) {
   auto second = client->submit(plan_of(2, {}, {decode_row(1, 2)}));
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_FALSE(client->submit(plan_of(3, {}, {})).ok());
-  runner_.wait_for_submitted(1);
+  runner_.wait_for_submitted(2);        // it has the next one when a step ends
   EXPECT_TRUE(client->healthy().ok());  // not behind the step
   runner_.release();
   EXPECT_TRUE(client->wait(*first).ok());

@@ -1,7 +1,6 @@
 #include "rpc/step_stream.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <set>
@@ -11,7 +10,7 @@
 
 #include <proto/engine_v1.pb.h>
 
-#include "base/bounded_queue.h"
+#include "base/mutex.h"
 #include "base/thread_name.h"
 #include "rpc/attachment_owners.h"
 #include "rpc/convert.h"
@@ -24,7 +23,7 @@ namespace coxswain::rpc {
 
 namespace {
 
-// Queue of a stream, whatever the runner says; the runner's own limit is checked beside it.
+// Of a stream, whatever the runner says; the runner's own limit is checked beside it.
 constexpr std::size_t kUnansweredMax = 16;
 
 // A plan as it came: to be run, or wrong.
@@ -34,13 +33,6 @@ struct Incoming {
   bool early = false;  // first tokens are wanted ahead
   Status status;
   StepPlan plan;
-};
-
-// What the two threads of a stream share.
-struct StreamState {
-  base::BoundedQueue<Incoming> plans{kUnansweredMax};
-  std::atomic<std::size_t> n_unanswered{0};
-  std::atomic<bool> stopped{false};  // nothing more is to be run
 };
 
 std::size_t unanswered_max(const RunnerInfo& info) {
@@ -82,7 +74,8 @@ std::vector<std::size_t> first_token_rows(const StepPlan& plan) {
   return out;
 }
 
-// Runs the plans of one stream in order and answers each.
+// The plans of one stream. They are submitted as they come, so that the runner has the next one when a step ends, and
+// answered in order.
 class StepLoop {
  public:
   StepLoop(const StepStreamParts& parts, StepCarrier& carrier)
@@ -93,22 +86,37 @@ class StepLoop {
         message_bytes_max_(parts.message_bytes_max),
         carrier_(carrier) {}
 
-  // Returns when the plans are closed or the peer is gone; the runner then holds nothing of this stream.
-  void run(StreamState& state) {
-    while (!state.stopped) {
-      if (in_flight_.empty() && pending_.empty()) {
-        auto first = state.plans.pop();
-        if (!first) break;
-        pending_.push_back(std::move(*first));
-      }
-      for (Incoming& next : state.plans.drain()) pending_.push_back(std::move(next));
-      while (!pending_.empty() && in_flight_.size() < in_flight_max_) {
-        start(std::move(pending_.front()));
-        pending_.pop_front();
-      }
-      if (!finish_oldest(state)) break;
+  // Of the thread that reads. Waits until the runner has room. False: too many plans are unanswered.
+  bool take(Incoming in) {
+    base::MutexLock lock(mu_);
+    if (++n_unanswered_ > unanswered_max(info_)) return false;
+    changed_.wait(lock,
+                  [&]() REQUIRES(mu_) { return ended_ || in_flight_.size() < in_flight_max_; });
+    if (ended_) return true;
+    start(std::move(in));
+    lock.unlock();
+    changed_.notify_all();
+    return true;
+  }
+  // Of the same: no more plans come, and nobody waits for answers.
+  void close() {
+    {
+      const base::MutexLock lock(mu_);
+      closed_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  // Returns when it is closed or the peer is gone, which it says; the runner then holds nothing of this stream.
+  bool run() {
+    bool is_there = true;
+    while (is_there) {
+      const Started* oldest = wait_for_plan();
+      if (oldest == nullptr) break;
+      is_there = finish(*oldest);
     }
     drop_everything();
+    return is_there;
   }
 
  private:
@@ -120,7 +128,7 @@ class StepLoop {
     std::vector<std::size_t> first;  // rows whose tokens are wanted early
   };
 
-  void start(Incoming in) {
+  void start(Incoming in) REQUIRES(mu_) {
     last_step_ = in.step;
     if (!in.status.ok()) {
       in_flight_.push_back({in.step, in.status, {}, {}, {}});
@@ -145,34 +153,27 @@ class StepLoop {
                           std::move(first)});
   }
 
-  Result<StepResult> take_oldest() {
-    const Result<StepTicket> ticket = std::move(in_flight_.front().ticket);
-    if (!ticket.ok()) return ticket.status();
-    return runner_.wait(*ticket);
+  // The oldest one, which stays where it is until settle(). Null: it is closed.
+  const Started* wait_for_plan() {
+    base::MutexLock lock(mu_);
+    changed_.wait(lock, [&]() REQUIRES(mu_) { return closed_ || !in_flight_.empty(); });
+    return closed_ ? nullptr : &in_flight_.front();
+  }
+
+  Result<StepResult> wait_for(const Started& plan) {
+    if (!plan.ticket.ok()) return plan.ticket.status();
+    return runner_.wait(*plan.ticket);
   }
 
   // False if the peer is gone.
-  bool finish_oldest(StreamState& state) {
-    const std::uint64_t step = in_flight_.front().step;
-    auto result = take_oldest();
-    const bool is_there = !result.ok() || write_first_tokens(*result);
-    if (result.ok()) {  // a step that failed may have used up and dropped nothing
-      for (const std::uint64_t id : in_flight_.front().used) owners_.remove(id);
-      for (const SequenceId id : in_flight_.front().dropped) live_.erase(id);
-    }
-    in_flight_.pop_front();
+  bool finish(const Started& plan) {
+    const std::uint64_t step = plan.step;
+    auto result = wait_for(plan);
+    const bool is_there = !result.ok() || write_first_tokens(plan, *result);
+    settle(plan, result);
     if (!is_there) return false;
-    // The next plan, which has come meanwhile, starts before this answer is written.
-    for (Incoming& next : state.plans.drain()) pending_.push_back(std::move(next));
-    if (!pending_.empty()) {
-      start(std::move(pending_.front()));
-      pending_.pop_front();
-    }
     auto& response = room_.make<pb::StepsResponse>();
     if (result.ok()) {
-      for (const SequenceResult& sequence : result->sequences) {
-        if (!sequence.status.ok()) live_.erase(sequence.sequence);
-      }
       to_proto(*result, *response.mutable_result());
       if (response.ByteSizeLong() > message_bytes_max_) {
         result = Status(Code::kResourceExhausted,
@@ -184,30 +185,47 @@ class StepLoop {
       response.mutable_failure()->set_step(step);
       to_proto(result.status(), *response.mutable_failure()->mutable_status());
     }
-    --state.n_unanswered;  // before the peer can know
     return carrier_.write(response);
   }
 
   // Ahead of all that is done with the other rows. False if the peer is gone.
-  bool write_first_tokens(const StepResult& result) {
+  bool write_first_tokens(const Started& plan, const StepResult& result) {
     StepResult first{.step = result.step, .epoch = result.epoch};
-    for (const std::size_t row : in_flight_.front().first) {
+    for (const std::size_t row : plan.first) {
       if (row < result.sequences.size() && is_plain(result.sequences[row]))
         first.sequences.push_back(result.sequences[row]);
     }
     if (first.sequences.empty()) return true;
     auto& response = room_.make<pb::StepsResponse>();
     to_proto(first, *response.mutable_early());
-    // Then the result is, too, and is refused below without harm to the stream.
+    // Then the result is, too, and is refused by finish() without harm to the stream.
     if (response.ByteSizeLong() > message_bytes_max_) return true;
     return carrier_.write(response);
   }
 
-  void drop_everything() {
-    while (!in_flight_.empty()) {
-      (void)take_oldest();
+  // Before the peer can know of it. `plan` is gone then.
+  void settle(const Started& plan, const Result<StepResult>& result) {
+    {
+      const base::MutexLock lock(mu_);
+      if (result.ok()) {  // a step that failed may have used up and dropped nothing
+        for (const std::uint64_t id : plan.used) owners_.remove(id);
+        for (const SequenceId id : plan.dropped) live_.erase(id);
+        for (const SequenceResult& sequence : result->sequences) {
+          if (!sequence.status.ok()) live_.erase(sequence.sequence);
+        }
+      }
       in_flight_.pop_front();
+      --n_unanswered_;
     }
+    changed_.notify_all();
+  }
+
+  void drop_everything() {
+    const base::MutexLock lock(mu_);
+    ended_ = true;
+    changed_.notify_all();
+    for (const Started& started : in_flight_) (void)wait_for(started);
+    in_flight_.clear();
     if (live_.empty()) return;
     StepPlan plan;
     plan.step = last_step_ + 1;
@@ -222,11 +240,16 @@ class StepLoop {
   const std::size_t in_flight_max_;
   const std::size_t message_bytes_max_;
   StepCarrier& carrier_;
-  std::deque<Incoming> pending_;   // at most unanswered_max()
-  std::deque<Started> in_flight_;  // likewise
-  std::set<SequenceId> live_;      // brought by this stream and not dropped yet
-  std::uint64_t last_step_ = 0;
-  MessageRoom room_;
+  MessageRoom room_;  // of the thread that answers
+
+  base::Mutex mu_;
+  base::CondVar changed_;
+  std::deque<Started> in_flight_ GUARDED_BY(mu_);
+  std::size_t n_unanswered_ GUARDED_BY(mu_) = 0;
+  std::set<SequenceId> live_ GUARDED_BY(mu_);  // brought by this stream and not dropped yet
+  std::uint64_t last_step_ GUARDED_BY(mu_) = 0;
+  bool closed_ GUARDED_BY(mu_) = false;  // nothing more comes
+  bool ended_ GUARDED_BY(mu_) = false;   // nothing more is taken
 };
 
 }  // namespace
@@ -237,13 +260,10 @@ bool serve_steps(const StepStreamParts& parts, StepCarrier& carrier) {
   parts.log.info("an engine stream is open");
 
   const RunnerInfo info = parts.runner.info();
-  StreamState state;
   StepLoop loop(parts, carrier);
   std::thread executor([&] {
     base::name_thread("steps");
-    loop.run(state);
-    // If the peer is gone, the read below must end too.
-    if (!state.stopped.exchange(true)) carrier.cut();
+    if (!loop.run()) carrier.cut();  // the read below must end, too
   });
   pb::StepsRequest message;
   std::uint64_t stream_id = 0;
@@ -252,14 +272,13 @@ bool serve_steps(const StepStreamParts& parts, StepCarrier& carrier) {
     Incoming plan = read_plan(message, info);
     plan.stream = stream_id;
     plan.early = message.early();
-    if (++state.n_unanswered > unanswered_max(info) || !state.plans.try_push(plan)) {
+    if (!loop.take(std::move(plan))) {
       parts.log.warn("an engine stream is cut: too many plans were unanswered");
       carrier.cut();
       break;
     }
   }
-  state.stopped = true;
-  state.plans.close();
+  loop.close();
   executor.join();
   for (const std::uint64_t id : parts.owners.remove_stream(stream_id)) {
     parts.kept.erase(id);

@@ -1,11 +1,13 @@
 #pragma once
 // The shard's side of a stream of plans, whatever carries it: gRPC, or a socket of its own (step_sockets.h).
 //
-// A stream has two threads: the caller's reads plans and checks them, a second one submits them to the runner, waits,
-// and writes the answers in order. A plan that is wrong is answered with a failure and never reaches the runner. When a
-// stream ends for any reason, its sequences are dropped before the runner is given to anybody else.
+// A stream has two threads: the caller's reads plans, checks them and submits them to the runner as they come, which so
+// has the next one when a step ends; a second one waits and writes the answers in order. A plan that is wrong is
+// answered with a failure and never reaches the runner. When a stream ends for any reason, its sequences are dropped
+// before the runner is given to anybody else.
 //
-// Thread rule: each stream has a thread; RunnerGate keeps the runner to one of them.
+// Thread rule: each stream has a thread; RunnerGate keeps the runner to one of them. A runner that is served takes
+// submit() while another thread is within wait().
 
 #include <cstddef>
 
