@@ -42,7 +42,7 @@ struct PeerWeightsOptions {
 
 class PeerWeights final : public weights::ImageSource {
  public:
-  static constexpr std::size_t kLanesMax = 4;
+  static constexpr std::size_t kLanesMax = 8;  // with four pieces of a MiB each that wait
 
   explicit PeerWeights(PeerWeightsOptions options);
   ~PeerWeights() override;
