@@ -228,8 +228,8 @@ class Task:
     end: float = None
 
 
-# The remainder of the last block and a step for those who generate, which could run beside a whole prompt.
-DIVIDED_S = 2 * COSTS.step + COSTS.prompt_token * 8
+# The remainder of the last block, with those who generate, who could run beside a whole prompt.
+DIVIDED_S = COSTS.step + COSTS.prompt_token * 8
 
 
 def best(arm, requests, layers_at):
@@ -367,7 +367,7 @@ def tell(loads, out, bests):
     for load in loads:
         named = [(arm, out[load.times][arm]) for arm in ARMS]
         named += [(f"policy: {arm}", bests[load.times][arm]) for arm in ("live", "stop")]
-        named += [("policy: live, 2 steps more", bests[load.times]["dear"])]
+        named += [("policy: live, a step more", bests[load.times]["dear"])]
         for name, runs in named:
             of = lambda key, scale=1.0: shown([scale * r[key] for r in runs])
             row = [f"{load.times}: {name}", *(of(f"ttft_{key}_s", 1e3) for key in ("mean", "p50", "p95", "p99"))]

@@ -255,6 +255,13 @@ std::uint32_t BlockTransfers::reclaimable(std::uint64_t hold, std::size_t group)
   return found == holds_.end() ? 0 : cache_.reclaimable(found->second.lease, group);
 }
 
+bool BlockTransfers::submitted() {
+  BlockPiece& piece = in_flight_.back().piece;
+  if (!piece.done_when_submitted) return false;
+  std::exchange(piece.done, [](const Status&) {})({});
+  return true;
+}
+
 void BlockTransfers::retired(std::uint64_t step, const Status& status, Clock::duration took) {
   step_took_ = took;
   while (!in_flight_.empty() && in_flight_.front().step <= step) {

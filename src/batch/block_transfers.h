@@ -73,6 +73,9 @@ struct BlockPiece {
   std::uint32_t n = 0;
   LayerRange layers = {};  // of the blocks
   std::uint64_t attachment = 0;
+  // Later plans may count on it: `done` is called when its plan has been submitted. If that then fails, the runner is
+  // lost. Only of what comes in.
+  bool done_when_submitted = false;
   // Once, on the engine thread: the attachment was made, or was imported, or why not.
   std::function<void(const Status&)> done = [](const Status&) {};
 };
@@ -144,6 +147,8 @@ class BlockTransfers {
   // The next piece becomes part of the plan, and with one that goes out those behind it that go out of the same hold.
   // REQUIRES: has_work().
   void fill(StepPlan& plan);
+  // The runner has taken that plan. Whether later ones may count on it.
+  bool submitted();
   // The result of the step is there; it took so long beside those before it.
   void retired(std::uint64_t step, const Status& status, Clock::duration took = {});
   // Of the step whose piece is just done.

@@ -96,7 +96,10 @@ class ThreadedEngine final : public Engine {
 
     core_.advance(Clock::now());
     bool submitted = false;
-    while (core_.submit_next(Clock::now())) submitted = true;
+    while (core_.submit_next(Clock::now())) {
+      submitted = true;
+      take_commands(inbox_.take(false, {}));  // a plan may have let somebody go on
+    }
     if (core_.n_in_flight() == 0) {
       watchdog_.idle();
     } else if (!busy && submitted) {

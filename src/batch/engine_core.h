@@ -160,6 +160,7 @@ class EngineCore final : private EarlyResults {
     Status refused;  // why the runner did not take the plan
     std::vector<StepRow> rows;
     std::optional<SequenceId> layer_row;  // of a LayerStep, in the place of `rows`
+    bool counted_on = false;              // by later plans, which read what it writes
     std::vector<SequenceId> dropped;      // told with the plan
     std::size_t new_bytes = 0;            // of the sequences that the plan introduces
     std::size_t rows_bytes = 0;
@@ -232,6 +233,7 @@ class EngineCore final : private EarlyResults {
   bool learns_costs() const { return options_.target_itl.count() > 0 || tier_ != nullptr; }
 
   // step_apply.cc: StepResult -> events
+  Status outcome(const Step& step, const Result<StepResult>& result) const;
   Status result_matches(const Step& step, const StepResult& result) const;
   void retire_layers(const Step& step, const Result<StepResult>& result, const Status& status);
   static const char* wrong_with(const Sequence& s,
@@ -308,7 +310,8 @@ class EngineCore final : private EarlyResults {
   std::unique_ptr<BlockTransfers> transfers_;
   LayerSteps layer_steps_;
   std::unique_ptr<TierDriver> tier_;
-  bool transfer_was_last_ = false;  // rows and transfers take turns
+  enum class Turn : std::uint8_t { kTransfer, kLayers, kRows };
+  Turn turn_ = Turn::kTransfer;     // whose it is; one that has no work is passed over
   bool has_windows_ = false;        // some group of the cache
   std::uint64_t cache_tokens_ = 0;  // of the groups without a window; 0 = there are none
   DynamicBatch dynamic_batch_;

@@ -526,6 +526,7 @@ void HandoverService::Impl::copy_in(EngineCore& core,
   const auto copies = std::make_shared<Copies>(all.size());
   for (BlockPiece& in : all) {
     in.comes_in = true;
+    in.done_when_submitted = t->job.parked->hidden != 0;
     in.done =
         [self = shared_from_this(), &core, t, piece, attachment, copies](const Status& status) {
           if (copies->why.ok()) copies->why = status;
@@ -553,6 +554,7 @@ void HandoverService::Impl::compute_rest(EngineCore& core,
               .layers = {.begin = t->job.parked->layers, .end = n_layers},
               .hidden = hidden,
               .layers_a_step = static_cast<std::uint32_t>(std::min<std::uint64_t>(n, n_layers)),
+              .done_when_submitted = true,
               .done = [self = shared_from_this(), t, piece](EngineCore& engine,
                                                             const Result<std::uint64_t>& computed) {
                 const auto actions = t->taker.copied(piece, computed.ok());

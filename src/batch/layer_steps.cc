@@ -129,6 +129,13 @@ bool LayerSteps::fill(StepPlan& plan, BlockTransfers& transfers, SequenceId id) 
   return false;
 }
 
+bool LayerSteps::submitted() {
+  LayerStep& step = in_flight_.back().what;
+  if (!step.done_when_submitted) return false;
+  std::exchange(step.done, [](const Status&) {})({});
+  return true;
+}
+
 void LayerSteps::retired(std::uint64_t step, const Status& status) {
   while (!in_flight_.empty() && in_flight_.front().step <= step) {
     const LayerStep what = std::move(in_flight_.front().what);
@@ -157,7 +164,8 @@ void run_layers(EngineCore& core, LayerRun run) {
   LayerStep step{.prompt = run.prompt,
                  .layers = {.begin = begin, .end = end},
                  .hidden_in = run.hidden,
-                 .hidden_out = next};
+                 .hidden_out = next,
+                 .done_when_submitted = run.done_when_submitted && end == run.layers.end};
   step.done = [&core, run = std::move(run), next, end](const Status& status) mutable {
     if (!status.ok()) {
       // A step whose row alone has failed has made the next one.

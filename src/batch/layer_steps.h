@@ -58,6 +58,8 @@ struct LayerStep {
   LayerRange layers = {};
   std::uint64_t hidden_in = 0;   // StepPlan's
   std::uint64_t hidden_out = 0;  // likewise
+  // Plans behind it may count on it: `done` is called when it has been submitted. If it then fails, the runner is lost.
+  bool done_when_submitted = false;
   // Once. kCancelled: the hold had ended before; kUnavailable: the runner is lost, or the engine ends.
   std::function<void(const Status&)> done = [](const Status&) {};
 };
@@ -68,6 +70,8 @@ class LayerSteps {
   bool has_work() const { return !waiting_.empty(); }
   // The next one becomes the plan; the sequence of its row, if it has one. False: what waited was over.
   bool fill(StepPlan& plan, BlockTransfers& transfers, SequenceId id);
+  // The runner has taken the last one. Whether later plans may count on it.
+  bool submitted();
   // The result of the step is there, of its row if it had one.
   void retired(std::uint64_t step, const Status& status);
   // What the runner may forget and no further plan will say.
@@ -90,6 +94,7 @@ struct LayerRun {
   LayerRange layers;         // begins at 0, or `hidden` is what its first one reads
   std::uint64_t hidden = 0;  // an attachment; used up, whatever comes of it
   std::uint32_t layers_a_step = 1;
+  bool done_when_submitted = false;  // LayerStep's, of the last one
   // Once, with what the next layer reads (0 behind the model's last), or LayerStep's errors. Then in a post: the engine
   // may be in the middle of losing its runner.
   std::function<void(EngineCore&, const Result<std::uint64_t>&)> done;

@@ -30,7 +30,7 @@ bool EngineCore::still_runs(const Result<StepResult>& result) const {
 void EngineCore::apply_oldest(Result<StepResult> result, TimePoint now) {
   Step step = std::move(steps_.front());
   steps_.pop_front();
-  Status status = result.ok() ? result_matches(step, result.value()) : result.status();
+  const Status status = outcome(step, result);
   if (status.code() == Code::kUnavailable) {
     hooks_.runner_lost();
     lose_runner(status);
@@ -77,6 +77,15 @@ void EngineCore::retire_layers(const Step& step,
     dropped_.push_back(id);
     tells_drops_ = true;
   }
+}
+
+// Where a step fails that later ones count on, theirs are worth nothing either: all begins anew, with another runner.
+Status EngineCore::outcome(const Step& step, const Result<StepResult>& result) const {
+  Status out = result.ok() ? result_matches(step, *result) : result.status();
+  if (!step.counted_on) return out;
+  if (out.ok() && step.layer_row) out = result->sequences.front().status;
+  if (out.ok()) return out;
+  return {Code::kUnavailable, ErrorKind::kUnavailable, std::string(out.message())};
 }
 
 Status EngineCore::result_matches(const Step& step, const StepResult& result) const {

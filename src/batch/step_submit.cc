@@ -98,8 +98,9 @@ void EngineCore::note_shape(Step& step) const {
 
 bool EngineCore::submit_next(TimePoint now) {
   if (!can_submit()) return false;
-  if (!std::exchange(transfer_was_last_, false) && (submit_transfer(now) || submit_layers(now)))
-    return true;
+  const Turn turn = std::exchange(turn_, Turn::kTransfer);
+  if (turn == Turn::kTransfer && submit_transfer(now)) return true;
+  if (turn != Turn::kRows && submit_layers(now)) return true;
   if (tier_ != nullptr) ask_tier();
   StepPlan plan;
   plan.step = last_step_ + 1;
@@ -157,8 +158,9 @@ bool EngineCore::submit_transfer(TimePoint now) {
   transfers_->fill(plan);
   Step step;
   step.submitted_at = now;
-  transfer_was_last_ = true;
+  turn_ = Turn::kLayers;
   send(std::move(plan), std::move(step));
+  if (steps_.back().refused.ok()) steps_.back().counted_on = transfers_->submitted();
   return true;
 }
 
@@ -173,8 +175,9 @@ bool EngineCore::submit_layers(TimePoint now) {
   step.submitted_at = now;
   step.dropped = plan.dropped;
   if (!plan.rows.empty()) step.layer_row = SequenceId{next_sequence_++};
-  transfer_was_last_ = true;
+  turn_ = Turn::kRows;
   send(std::move(plan), std::move(step));
+  if (steps_.back().refused.ok()) steps_.back().counted_on = layer_steps_.submitted();
   return true;
 }
 

@@ -115,7 +115,8 @@ bool Fleet::has_room(const Replica& replica,
   if (moves && (replica.n_arriving >= kArrivingMax || !has_blocks_for(stay.parked, stats)))
     return false;
   const std::size_t queued = stats.queued + replica.n_submitting;
-  if (stay.is_prompt() && any_target()) return queued == 0 && replica.n_arriving < 2;
+  // While somebody computes first layers, prompts wait here, and come with all the layers that it had time for.
+  if (stay.is_prompt() && any_target()) return queued == 0 && replica.n_arriving == 0;
   return queued < kWaitingInEngineMax || stats.queued_tokens < replica.step_prompt_tokens;
 }
 

@@ -48,7 +48,8 @@ std::size_t LiveTarget::room(TimePoint now) const {
   if (state_.phase != LivePhase::kLoading) return 0;
   const std::size_t most =
       live_backlog_max(std::chrono::duration_cast<std::chrono::milliseconds>(now - since_));
-  return most - std::min(most, prompts_.size());
+  if (prompts_.size() < most) return most - prompts_.size();
+  return all_wait_ ? 1 : 0;
 }
 
 void LiveTarget::restarted() {
@@ -78,6 +79,7 @@ std::uint64_t LiveTarget::begin(batch::GenerationRequest request) {
     base::MutexLock lock(mu_);
     id = next_id_++;
     prompts_.emplace(id, Prompt::kQueued);
+    all_wait_ = false;
   }
   const auto own = std::make_shared<batch::GenerationRequest>(std::move(request));
   engine_.post([self = shared_from_this(), id, own](batch::EngineCore& core) {
@@ -212,6 +214,7 @@ void LiveTarget::next(batch::EngineCore& core) {
     tasks.erase(tasks.begin() + at);
     drop(core, tasks_.begin() + at);
   }
+  note_waiting(!chosen);
   if (!chosen) return note(core);
   Task& task = tasks_[*chosen];
   running_ = task.id;
@@ -256,6 +259,18 @@ void LiveTarget::layer_done(batch::EngineCore& core,
   }
   note(core);
   next(core);
+}
+
+// One that has no blocks yet waits for room, so there is none for another one either.
+void LiveTarget::note_waiting(bool idle) {
+  const bool all =
+      idle && std::ranges::none_of(tasks_, [](const Task& task) { return task.split.hold == 0; });
+  bool changed = false;
+  {
+    base::MutexLock lock(mu_);
+    changed = !std::exchange(all_wait_, all) && all;
+  }
+  if (changed) changed_();
 }
 
 // What the last step said has arrived.

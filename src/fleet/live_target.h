@@ -62,7 +62,7 @@ class LiveTarget : public std::enable_shared_from_this<LiveTarget> {
   bool loads() const { return loads_; }     // or is refractory
   bool is_known() const { return known_; }  // false: restarted(), and not answered since
   Prompt prompt(std::uint64_t id) const;
-  // Prompts that it may be given more.
+  // Prompts that it may be given more: BlitzScale's limit, and beyond that one where all wait for their next layer.
   std::size_t room(TimePoint now) const;
 
   // Another runner, or there may soon be one: nothing is known of it.
@@ -94,6 +94,7 @@ class LiveTarget : public std::enable_shared_from_this<LiveTarget> {
   Status open(batch::EngineCore& core, Task& task) const;
   void next(batch::EngineCore& core);
   void layer_done(batch::EngineCore& core, std::uint64_t id, const Result<std::uint64_t>& hidden);
+  void note_waiting(bool idle);
   void note(const batch::EngineCore& core);
   void set_phase(LivePhase phase) REQUIRES(mu_);
   void give(batch::EngineCore& core,
@@ -117,6 +118,7 @@ class LiveTarget : public std::enable_shared_from_this<LiveTarget> {
   mutable base::Mutex mu_;
   State state_ GUARDED_BY(mu_);
   std::map<std::uint64_t, Prompt> prompts_ GUARDED_BY(mu_);
+  bool all_wait_ GUARDED_BY(mu_) = false;  // for their next layer
   bool asked_ GUARDED_BY(mu_) = false;
   TimePoint asked_at_ GUARDED_BY(mu_){};
   TimePoint since_ GUARDED_BY(mu_){};  // it is known to load

@@ -46,8 +46,22 @@ class Gate final : public StepRunner {
     }
     changed_.notify_all();
   }
+  // The first plan of which it is true fails, its row or all of it.
+  void break_plan(std::function<bool(const StepPlan&)> breaks, bool row) {
+    const base::MutexLock lock(mu_);
+    breaks_ = std::move(breaks);
+    breaks_row_ = row;
+  }
+  bool has_broken() const {
+    const base::MutexLock lock(mu_);
+    return broken_.has_value();
+  }
   RunnerInfo info() const override { return to_->info(); }
-  Result<StepTicket> submit(StepPlan plan) override { return to_->submit(std::move(plan)); }
+  Result<StepTicket> submit(StepPlan plan) override {
+    const base::MutexLock lock(mu_);
+    if (!broken_ && breaks_ && breaks_(plan)) broken_ = plan.step;
+    return to_->submit(std::move(plan));
+  }
   Result<StepResult> wait(StepTicket ticket, TimePoint until) override {
     {
       base::MutexLock lock(mu_);
@@ -58,7 +72,13 @@ class Gate final : public StepRunner {
         return Status(Code::kDeadlineExceeded, "the gate is closed");
       }
     }
-    return to_->wait(ticket, until);
+    Result<StepResult> result = to_->wait(ticket, until);
+    const base::MutexLock lock(mu_);
+    if (!result.ok() || broken_ != ticket.step) return result;
+    const Status status = internal_error("broken");
+    if (!breaks_row_) return status;
+    result->sequences.front().status = status;
+    return result;
   }
   Status healthy() override { return to_->healthy(); }
   Status attach(Attachment attachment) override { return to_->attach(std::move(attachment)); }
@@ -67,10 +87,20 @@ class Gate final : public StepRunner {
 
  private:
   const std::shared_ptr<StepRunner> to_;
-  base::Mutex mu_;
+  mutable base::Mutex mu_;
   base::CondVar changed_;
   bool open_ GUARDED_BY(mu_) = true;
+  std::function<bool(const StepPlan&)> breaks_ GUARDED_BY(mu_);
+  bool breaks_row_ GUARDED_BY(mu_) = false;
+  std::optional<std::uint64_t> broken_ GUARDED_BY(mu_);  // the step
 };
+
+bool brings_layers(const StepPlan& plan) {
+  return !plan.imports.empty() && plan.imports.front().layers.end < kLayers;
+}
+bool computes_rest(const StepPlan& plan) {
+  return plan.hidden_in != 0;
+}
 
 class LiveFleet : public ::testing::Test {
  protected:
@@ -274,6 +304,17 @@ TEST_F(LiveFleet, BothHalvesComeToTheOneThatGenerates) {
   EXPECT_EQ(fleet_->status().handovers.n_recomputed, 0U);
 }
 
+TEST_F(LiveFleet, WhereAllWaitForTheirNextLayerMoreAreBegun) {
+  start_fleet({Role::kMixed, Role::kMixed});
+  give_layers(1);
+  submit(12);
+  wait_until([&] { return live().n_prompts_begun >= 8; });
+  donor_->set_open(true);
+  expect_answers();
+  source_->give_all();
+  expect_idle();
+}
+
 TEST_F(LiveFleet, WhatIsCancelledLeavesNothing) {
   start_fleet({Role::kMixed, Role::kMixed});
   give_layers(2);
@@ -309,6 +350,39 @@ TEST_F(LiveFleet, ItMayEndAtAnyMoment) {
   fleet_.reset();
   for (const Open& open : open_) open.sink->wait_final();
 }
+
+struct BrokenStep {
+  const char* name;
+  bool (*is)(const StepPlan&);
+  bool row;  // its row alone
+};
+
+class CountedOn : public LiveFleet, public ::testing::WithParamInterface<BrokenStep> {};
+
+// Other steps have been submitted behind it, of this prompt and of others.
+TEST_P(CountedOn, AStepThatFailsIsARunnerThatIsLost) {
+  start_fleet({Role::kMixed, Role::kMixed});
+  give_layers(2);
+  donor_->break_plan(GetParam().is, GetParam().row);
+  submit(6);
+  wait_until([&] { return live().n_layers_run >= 4; });
+  donor_->set_open(true);
+  wait_until([&] { return !fleet_->engine(0).stats().runner_up; });
+  EXPECT_TRUE(donor_->has_broken());
+  fleet_->engine(0).replace_runner(start(options()));
+  // Meanwhile the one that loads was all that there was, and was given whole requests.
+  source_->give_all();
+  expect_answers();
+  expect_idle();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Steps,
+    CountedOn,
+    ::testing::Values(BrokenStep{.name = "import", .is = brings_layers, .row = false},
+                      BrokenStep{.name = "layers", .is = computes_rest, .row = false},
+                      BrokenStep{.name = "row_of_layers", .is = computes_rest, .row = true}),
+    [](const auto& tested) { return std::string(tested.param.name); });
 
 // Where nobody has all layers, requests wait for the weights, as with one replica.
 TEST_F(LiveFleet, AloneItIsGivenEverything) {
