@@ -261,7 +261,7 @@ void LiveTarget::layer_done(batch::EngineCore& core,
   next(core);
 }
 
-// One that has no blocks yet waits for room, so there is none for another one either.
+// One that has no blocks yet waits for room, or for the first layer: then there is nothing for another one either.
 void LiveTarget::note_waiting(bool idle) {
   const bool all =
       idle && std::ranges::none_of(tasks_, [](const Task& task) { return task.split.hold == 0; });
