@@ -229,6 +229,7 @@ TEST_F(AutoscalerTest, AWarmReplicaIsUsedAgain) {
 }
 
 TEST_F(AutoscalerTest, AnotherReplicaStartsInThePlaceOfALostOne) {
+  options_.planner.prefill_max = 1;
   begin();
   released_ = true;
   up_[0] = false;

@@ -32,7 +32,11 @@ void LoadHistory::add(const LoadPoint& point) {
 }
 
 double LoadHistory::tokens_per_s() const {
-  return points_.size() < 2 ? 0.0 : rate(points_.front(), points_.back());
+  if (points_.size() < 2) return 0.0;
+  if (points_.size() == 2) return rate(points_.front(), points_.back());
+  const LoadPoint& middle = points_[points_.size() / 2];
+  const double seconds = std::chrono::duration<double>(points_.back().at - middle.at).count();
+  return std::max(0.0, rate(middle, points_.back()) + slope() * seconds / 2.0);
 }
 
 double LoadHistory::slope() const {

@@ -27,8 +27,10 @@ class LoadHistory {
   // Of rising times. What is older than the window goes, but for the last of it, where the first interval begins.
   void add(const LoadPoint& point);
 
-  double tokens_per_s() const;       // over the window, or what is known of it
-  double slope() const;              // tokens per s, per s: its second half against its first
+  // By now: of the window's second half (or of what is known of it), going on as it rose or fell. A mean of the window
+  // would be the rate of half a window ago.
+  double tokens_per_s() const;
+  double slope() const;  // tokens per s, per s: the window's second half against its first
   double peak_tokens_per_s() const;  // between two looks
   std::uint64_t peak_blocks() const;
 

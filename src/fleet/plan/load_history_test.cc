@@ -15,7 +15,7 @@ TEST(LoadHistory, RatesAndPeaksOfTheWindow) {
   history.add({.at = kBegin, .arrived_tokens = 0, .used_blocks = 7});
   history.add({.at = kBegin + 2s, .arrived_tokens = 200, .used_blocks = 3});
   history.add({.at = kBegin + 4s, .arrived_tokens = 800, .used_blocks = 2});
-  EXPECT_EQ(history.tokens_per_s(), 200.0);
+  EXPECT_EQ(history.tokens_per_s(), 400.0) << "100 after 1 s, 300 after 3, so 400 by now";
   EXPECT_EQ(history.peak_tokens_per_s(), 300.0);
   EXPECT_EQ(history.slope(), 100.0);
   EXPECT_EQ(history.peak_blocks(), 7U);
@@ -24,6 +24,26 @@ TEST(LoadHistory, RatesAndPeaksOfTheWindow) {
   history.add({.at = kBegin + 30s, .arrived_tokens = 800, .used_blocks = 0});
   EXPECT_EQ(history.peak_blocks(), 0U);
   EXPECT_EQ(history.tokens_per_s(), 0.0);
+}
+
+TEST(LoadHistory, TheRateIsTheOneByNow) {
+  LoadHistory history(10s);
+  history.add({.at = kBegin, .arrived_tokens = 0});
+  history.add({.at = kBegin + 1s, .arrived_tokens = 100});
+  EXPECT_EQ(history.tokens_per_s(), 100.0) << "nothing is known of how it changes";
+  for (std::uint64_t s = 2; s <= 10; ++s)
+    history.add({.at = kBegin + std::chrono::seconds(s), .arrived_tokens = 100 * s});
+  EXPECT_DOUBLE_EQ(history.tokens_per_s(), 100.0) << "an even rate stays what it is";
+  history.add({.at = kBegin + 16s, .arrived_tokens = 1'000});
+  EXPECT_EQ(history.tokens_per_s(), 0.0) << "what falls does not fall below nothing";
+}
+
+TEST(LoadHistory, AfterARestItKnowsABurstAtOnce) {
+  LoadHistory history(10s);
+  history.add({.at = kBegin, .arrived_tokens = 0});
+  history.add({.at = kBegin + 100s, .arrived_tokens = 0});
+  history.add({.at = kBegin + 101s, .arrived_tokens = 500});
+  EXPECT_NEAR(history.tokens_per_s(), 500.0, 10.0);
 }
 
 TEST(LatencyWindow, PercentilesOfWhatEndedLately) {
