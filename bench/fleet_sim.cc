@@ -45,7 +45,7 @@ wall_s and cpu_s. Members of the scenario, numbers unless said otherwise:
   backlog_low_s, backlog_high_s, occupancy_low, occupancy_high, migration_low_s, migration_high_s, decode_prescale
   min, max, decode_min, decode_max, loads_max, changes_max, chains_max, live, avoid_interference
   up_cooldown_s, down_cooldown_s, drain_s, warm_s, tick_s, window_s, sample_s
-  ttft_limit_s + ttft_limit_token_s for each prompt token, gap_limit_s: what counts as attained
+  ttft_limit_s, gap_limit_s: what counts as attained
 )";
 
 using fleet::Executor;
@@ -122,7 +122,6 @@ constexpr std::array kMembers{
     Member{"tick_s", [](SimOptions& o, double v) { o.plan_interval = std::max(milliseconds(1), of_seconds(v)); }},
     Member{"window_s", [](SimOptions& o, double v) { o.window = of_seconds(v); }},
     Member{"ttft_limit_s", [](SimOptions& o, double v) { o.ttft_limit_s = v; }},
-    Member{"ttft_limit_token_s", [](SimOptions& o, double v) { o.ttft_limit_token_s = v; }},
     Member{"gap_limit_s", [](SimOptions& o, double v) { o.gap_limit_s = v; }},
     Member{"sample_s", [](SimOptions& o, double v) { o.sample_s = v; }},
 };

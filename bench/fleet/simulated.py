@@ -450,8 +450,8 @@ def day(run):
         ],
     )
     print(
-        f"{got['requests']} requests, a first token within {5 * mean_alone_s:.1f} s counts, 5 times the mean of prompts alone, "
-        f"{peak:.0f} requests/s in the highest minute"
+        f"{got['requests']} requests, a first token within {5 * mean_alone_s:.1f} s counts, 5 times the mean of prompts "
+        f"alone, {peak:.0f} requests/s in the highest minute"
     )
     arms = {a["name"]: a for a in got["arms"]}
     run.check(

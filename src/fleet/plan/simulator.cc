@@ -479,9 +479,7 @@ class Simulation {
   }
 
   bool attained(std::size_t i, double ttft) const {
-    const double limit =
-        options_.ttft_limit_s + options_.ttft_limit_token_s * requests_[i].input_tokens;
-    if (limit > 0.0 && ttft > limit) return false;
+    if (options_.ttft_limit_s > 0.0 && ttft > options_.ttft_limit_s) return false;
     const std::uint32_t n_gaps = requests_[i].output_tokens - 1;
     return options_.gap_limit_s <= 0.0 || n_gaps == 0 ||
            seconds_of(last_token_[i] - first_token_[i]) <= options_.gap_limit_s * n_gaps;

@@ -41,8 +41,7 @@ struct SimOptions {
   double request_s = 0.0;  // what is added to each first token: HTTP, validation, sockets
   // What counts as attained; 0 = whatever.
   double ttft_limit_s = 0.0;
-  double ttft_limit_token_s = 0.0;  // more for each token of the prompt
-  double gap_limit_s = 0.0;         // the mean of a request
+  double gap_limit_s = 0.0;  // the mean of a request
   std::chrono::milliseconds plan_interval{100};
   std::chrono::milliseconds window{10'000};  // of the load that the planner is told of
   std::chrono::milliseconds warm_ttl{1'500};
