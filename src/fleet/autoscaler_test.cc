@@ -229,7 +229,8 @@ TEST_F(AutoscalerTest, AWarmReplicaIsUsedAgain) {
 }
 
 TEST_F(AutoscalerTest, AnotherReplicaStartsInThePlaceOfALostOne) {
-  options_.planner.prefill_max = 1;  // three requests at once ask for more, and nobody brings these here
+  // Three requests at once ask for more, and nobody brings these here.
+  options_.planner.prefill_max = 1;
   begin();
   released_ = true;
   up_[0] = false;
