@@ -138,6 +138,58 @@ std::size_t scratch_floats(std::size_t dk, std::size_t dv) {
   return attention_task_floats(ceil_div(dk, 16) * 16, ceil_div(dv, 16) * 16);
 }
 
+// Puts keys and values into the cache.
+class KvWriter {
+ public:
+  KvWriter(const KvWriteArgs& args, const VectorOps& ops)
+      : args_(args), ops_(ops), type_(cache_type(args.cache.type)) {}
+
+  // Rows [row, end) of a sequence. What one head has of a block lies side by side, so all of its rows are written
+  // before the next head's.
+  void write(const AttentionSequence& sequence, std::size_t row, std::size_t end) const {
+    const KvLayerView& cache = args_.cache;
+    const std::size_t k_head = kv_head_bytes(cache.type, cache.block_tokens, cache.k_head_dim);
+    const std::size_t v_head = kv_head_bytes(cache.type, cache.block_tokens, cache.v_head_dim);
+    while (row < end) {
+      const std::size_t position = static_cast<std::size_t>(sequence.first_position) + row;
+      const std::size_t block = sequence.blocks[position / cache.block_tokens];
+      const std::size_t slot = position % cache.block_tokens;
+      const std::size_t count = std::min(end - row, cache.block_tokens - slot);
+      const float* k = args_.k + (sequence.first_row + row) * args_.k_stride;
+      const float* v = args_.v + (sequence.first_row + row) * args_.v_stride;
+      for (std::size_t head = 0; head < cache.n_kv_heads; ++head) {
+        std::byte* k_out = cache.k + block * cache.k_block_stride_bytes + head * k_head;
+        std::byte* v_out = cache.v + block * cache.v_block_stride_bytes + head * v_head;
+        for (std::size_t i = 0; i < count; ++i) {
+          store(k_out, slot + i, k + i * args_.k_stride, cache.k_head_dim);
+          store(v_out, slot + i, v + i * args_.v_stride, cache.v_head_dim);
+        }
+        k += cache.k_head_dim;
+        v += cache.v_head_dim;
+      }
+      row += count;
+    }
+  }
+
+ private:
+  // A vector of the head at `base`.
+  void store(std::byte* base, std::size_t slot, const float* x, std::size_t n) const {
+    std::byte* out = base + slot * vector_bytes(type_, n);
+    if (!has_codes(type_)) return ops_.store_row(out, type_, x, n);
+    float scale = 0.0F;
+    float zero = 0.0F;
+    ops_.store_codes(reinterpret_cast<std::uint8_t*>(out), type_, &scale, &zero, x, n);
+    const std::size_t tokens = args_.cache.block_tokens;
+    std::byte* const scales = base + tokens * vector_bytes(type_, n);
+    std::memcpy(scales + slot * sizeof(float), &scale, sizeof scale);
+    std::memcpy(scales + (tokens + slot) * sizeof(float), &zero, sizeof zero);
+  }
+
+  const KvWriteArgs& args_;
+  const VectorOps& ops_;
+  const CacheType type_;
+};
+
 }  // namespace
 
 std::size_t attention_scratch_bytes(std::size_t n_threads,
@@ -165,33 +217,7 @@ void run_attention(ExecContext& exec, const AttentionArgs& args, const VectorOps
 
 void run_kv_write(ExecContext& exec, const KvWriteArgs& args, const VectorOps& ops) {
   const KvLayerView& cache = args.cache;
-  const CacheType type = cache_type(cache.type);
-  const std::size_t k_head_bytes = kv_head_bytes(cache.type, cache.block_tokens, cache.k_head_dim);
-  const std::size_t v_head_bytes = kv_head_bytes(cache.type, cache.block_tokens, cache.v_head_dim);
-  // A vector of the head at `base`.
-  const auto store = [&](std::byte* base, std::size_t slot, const float* x, std::size_t n) {
-    std::byte* out = base + slot * vector_bytes(type, n);
-    if (!has_codes(type)) return ops.store_row(out, type, x, n);
-    float scale = 0.0F;
-    float zero = 0.0F;
-    ops.store_codes(reinterpret_cast<std::uint8_t*>(out), type, &scale, &zero, x, n);
-    std::byte* const scales = base + cache.block_tokens * vector_bytes(type, n);
-    std::memcpy(scales + slot * sizeof(float), &scale, sizeof scale);
-    std::memcpy(scales + (cache.block_tokens + slot) * sizeof(float), &zero, sizeof zero);
-  };
-  const auto write_row = [&](const AttentionSequence& sequence, std::size_t row) {
-    const std::size_t position = static_cast<std::size_t>(sequence.first_position) + row;
-    const std::size_t block = sequence.blocks[position / cache.block_tokens];
-    const std::size_t slot = position % cache.block_tokens;
-    const float* k = args.k + (sequence.first_row + row) * args.k_stride;
-    const float* v = args.v + (sequence.first_row + row) * args.v_stride;
-    for (std::size_t head = 0; head < cache.n_kv_heads; ++head) {
-      std::byte* k_out = cache.k + block * cache.k_block_stride_bytes + head * k_head_bytes;
-      std::byte* v_out = cache.v + block * cache.v_block_stride_bytes + head * v_head_bytes;
-      store(k_out, slot, k + head * cache.k_head_dim, cache.k_head_dim);
-      store(v_out, slot, v + head * cache.v_head_dim, cache.v_head_dim);
-    }
-  };
+  const KvWriter writer(args, ops);
   std::size_t n_rows = 0;
   for (const AttentionSequence& sequence : args.sequences) n_rows += sequence.n_rows;
   const std::size_t values = n_rows * cache.n_kv_heads * (cache.k_head_dim + cache.v_head_dim);
@@ -205,7 +231,7 @@ void run_kv_write(ExecContext& exec, const KvWriteArgs& args, const VectorOps& o
         continue;
       }
       const std::size_t count = std::min(left, sequence.n_rows - begin);
-      for (std::size_t row = begin; row < begin + count; ++row) write_row(sequence, row);
+      writer.write(sequence, begin, begin + count);
       left -= count;
       begin = 0;
       if (left == 0) break;

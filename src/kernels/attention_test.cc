@@ -321,9 +321,11 @@ std::vector<double> stored_rows(std::span<const float> values, std::size_t n, DT
   return out;
 }
 
-// Whether the set multiplies with vdpbf16ps: queries and weights are then rounded to bf16.
+// Whether the set multiplies with vdpbf16ps or tiles: queries and weights are then rounded to bf16.
 bool rounds_to_bf16(const KernelTable& table, const Case& c) {
-  return c.type == DType::kBf16 && table.isa == Isa::kAvx512 && cpu_features().avx512_bf16;
+  if (c.type != DType::kBf16) return false;
+  if (table.isa == Isa::kAmx) return c.dk % 32 == 0 && c.dv % 16 == 0;
+  return table.isa == Isa::kAvx512 && cpu_features().avx512_bf16;
 }
 
 struct StoredInputs {

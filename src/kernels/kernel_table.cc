@@ -67,6 +67,7 @@ void fill(Isa isa, SetOps& ops) {
       fill_amx_linear_groups(&ops);
       fill_avx512_vector(&ops);  // the CPUs that have tiles do vdpbf16ps at half the float32 rate
       fill_avx512_attention_codes(&ops);
+      fill_amx_attention(&ops);
       break;
   }
 }
@@ -135,7 +136,7 @@ KernelTable make_table(std::string_view id) {
   table.id = id;
   table.isa = kIsa;
   table.formats = linear_ops(kIsa);
-  table.linear = run_linear;
+  table.linear = vector_entry<kIsa, LinearCall, run_linear>;
   // Each of these is split over threads by run_NAME, which calls one thread's part of the set.
   table.kv_write = vector_entry<kIsa, KvWriteArgs, run_kv_write>;
   table.attention = vector_entry<kIsa, AttentionArgs, run_attention>;
@@ -163,7 +164,7 @@ const KernelTable& table_of(Isa isa) {
       make_table<Isa::kScalar>("scalar-2"),
       make_table<Isa::kAvx2>("avx2-3"),
       make_table<Isa::kAvx512>(cpu_features().avx512_bf16 ? "avx512-vnni-bf16-3" : "avx512-vnni-2"),
-      make_table<Isa::kAmx>("amx-2"),
+      make_table<Isa::kAmx>("amx-3"),
   };
   return tables[static_cast<std::size_t>(isa)];
 }

@@ -3,22 +3,27 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <xmmintrin.h>
 
 #include "kernels/cpu/ops.h"
 
 namespace coxswain::kernels {
 namespace {
 
-// Rows that share one visit of a panel: accumulators of 24 to 64 KiB. Multiples of every row_tile, the larger one of
+// Rows that share one visit of a panel: accumulators of 24 to 128 KiB. Multiples of every row_tile, the larger one of
 // those with chunk_bytes.
 constexpr std::size_t kRowChunk = 96;
-constexpr std::size_t kRowChunkMax = 256;
+constexpr std::size_t kRowChunkMax = 512;
 // Rows of a chunk where they are gathered: they are copied into the thread's own scratch.
 constexpr std::size_t kGatherChunk = 64;
 // Tasks per thread and row chunk: enough to even out a disturbed core, few enough to read long stretches.
 constexpr std::size_t kTasksPerThread = 8;
 // Values below which converting activations is not worth waking a thread.
 constexpr std::size_t kParallelValues = std::size_t{1} << 16;
+// Gated results, in bytes, from which they are written past the caches. Narrow stretches of many rows are what caches
+// fetch and give up slowest.
+constexpr std::size_t kStreamBytes = std::size_t{4} << 20;
+constexpr std::size_t kSumRows = 16;  // of tiled sums
 // Of an activation as any kernel takes it.
 constexpr std::size_t kValueBytesMax = sizeof(float);
 constexpr std::size_t kConvertedBytesMax = 2;
@@ -95,6 +100,7 @@ struct Plan {
   std::size_t n_slots = 0;
   std::size_t slots_per_thread = 0;  // 0: slots are taken in order
   std::size_t chunk_rows = 0;
+  bool streams = false;  // past the caches
 };
 
 // Rows that one thread has gathered last.
@@ -137,21 +143,72 @@ std::size_t rows_of_chunk(std::size_t m, std::size_t stride_bytes, const LinearK
   return round_up(ceil_div(m, ceil_div(m, most)), kernel.row_tile);
 }
 
+bool streams(const LinearPiece& piece, std::size_t m) {
+  return piece.gate && m * (piece.w->n / 2) * sizeof(float) >= kStreamBytes &&
+         piece.y_stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(piece.y) % 16 == 0;
+}
+
+// n is a multiple of 4; both are aligned to as many floats.
+void stream_floats(float* to, const float* from, std::size_t n) {
+  for (std::size_t i = 0; i < n; i += 4) _mm_stream_ps(to + i, _mm_load_ps(from + i));
+}
+
 // One piece, some rows, seen by a task.
 class PieceRows {
  public:
-  PieceRows(const LinearKernel& kernel, const LinearPiece& piece, bool few, bool accumulate)
+  PieceRows(const LinearKernel& kernel, const LinearPiece& piece, bool few)
       : kernel_(kernel),
         piece_(piece),
         w_(*piece.w),
         few_(few),
-        accumulate_(accumulate),
         k_padded_(round_up(w_.k, kernel.k_multiple)),
         step_bytes_(std::size_t{kernel.panel} * kernel.unit_bytes),
         panel_bytes_(k_padded_ / kernel.unit_values * step_bytes_),
         n_groups_(kernel.group == 0 ? 0 : ceil_div(w_.k, kernel.group)) {}
 
-  void multiply(std::size_t panel, const Rows& rows, std::size_t n_rows, std::byte* acc) const {
+  // Sums of panels [panel, panel + n), acc_stride bytes apart.
+  void multiply(std::size_t panel,
+                std::size_t n,
+                const Rows& rows,
+                std::size_t n_rows,
+                std::byte* acc,
+                std::size_t acc_stride) const {
+    const bool in_chunks = !few_ && kernel_.chunk != nullptr;
+    for (std::size_t i = 0; i < n; ++i, acc += acc_stride) {
+      if (!in_chunks) {
+        multiply_tiles(panel + i, rows, n_rows, acc);
+        continue;
+      }
+      const bool pair = n_rows <= kernel_.pair_rows && i + 1 < n;
+      multiply_chunk(panel + i, rows, n_rows, acc, pair ? acc_stride : 0);
+      if (pair) ++i, acc += acc_stride;
+    }
+  }
+
+  void multiply_chunk(std::size_t panel,
+                      const Rows& rows,
+                      std::size_t n_rows,
+                      std::byte* acc,
+                      std::size_t next_acc) const {
+    TileArgs chunk{};
+    chunk.a = rows.data;
+    chunk.a_stride_bytes = rows.stride_bytes;
+    chunk.w = w_.bytes.data() + panel * panel_bytes_;
+    chunk.k = k_padded_;
+    chunk.rows = n_rows;
+    chunk.acc = acc;
+    chunk.first = true;
+    if (next_acc != 0) {
+      chunk.next_panel = panel_bytes_;
+      chunk.next_acc = next_acc;
+    }
+    kernel_.chunk(&chunk);
+  }
+
+  void multiply_tiles(std::size_t panel,
+                      const Rows& rows,
+                      std::size_t n_rows,
+                      std::byte* acc) const {
     const std::byte* w = w_.bytes.data() + panel * panel_bytes_;
     const std::size_t n_tiles = ceil_div(n_rows, few_ ? kernel_.few_rows : kernel_.row_tile);
     const std::size_t unit = few_ || kernel_.row_unit == 0 ? 1 : kernel_.row_unit;
@@ -183,22 +240,29 @@ class PieceRows {
     }
   }
 
-  // Rows of one panel to their place in the piece's outputs.
+  // Where results of a panel go: [rows, outputs of the panel].
+  struct Place {
+    float* y;
+    std::size_t stride;
+    bool accumulate = false;
+  };
+  // Results of one panel and some rows, of which `acc` has the sums.
   void finish(std::size_t panel,
-              std::size_t row,
               std::size_t n_rows,
               const float* row_scales,
-              const std::byte* acc) const {
+              const std::byte* acc,
+              const Place& to) const {
     const std::size_t column = panel * kernel_.panel;
     FinishArgs out{};
     out.acc = acc;
+    out.tiled = kernel_.tiled && !few_;
     out.panel = kernel_.panel;
     out.rows = n_rows;
     out.n = std::min<std::size_t>(kernel_.panel, w_.n - column);
-    out.y = piece_.y + row * piece_.y_stride + column;
-    out.y_stride = piece_.y_stride;
+    out.y = to.y;
+    out.y_stride = to.stride;
     out.bias = piece_.bias != nullptr ? piece_.bias + column : nullptr;
-    out.accumulate = accumulate_;
+    out.accumulate = to.accumulate;
     out.row_scales = row_scales;
     if (row_scales != nullptr && kernel_.group == 0) {
       const std::byte* const image = w_.bytes.data();
@@ -225,7 +289,6 @@ class PieceRows {
   const LinearPiece& piece_;
   const MatrixImage& w_;
   const bool few_;
-  const bool accumulate_;
   const std::size_t k_padded_;
   const std::size_t step_bytes_;  // of a panel, for one unit of every output
   const std::size_t panel_bytes_;
@@ -235,8 +298,8 @@ class PieceRows {
 // A call, cut into tasks.
 class Run {
  public:
-  Run(ExecContext& exec, const LinearCall& call)
-      : exec_(exec), call_(call), scratch_(call.scratch) {
+  Run(ExecContext& exec, const LinearCall& call, const VectorOps& ops)
+      : exec_(exec), call_(call), ops_(ops), scratch_(call.scratch) {
     for (const LinearProblem& problem : call.problems) n_pieces_ += problem.pieces.size();
     if (n_pieces_ == 1) {
       plans_ = &plan_;
@@ -293,6 +356,7 @@ class Run {
     plan.piece = &piece;
     plan.kernel = &kernel;
     plan.rows = converted(problem.input, kernel);
+    plan.streams = streams(piece, problem.m);
     gathers_ = gathers_ || problem.gather != nullptr;
     k_max_ = std::max(k_max_, piece.w->k);
   }
@@ -346,7 +410,8 @@ class Run {
     const std::size_t n_threads = exec_.n_threads();
     const std::size_t m = plan.problem->m;
     plan.first_task = first_task;
-    plan.n_panels = ceil_div(plan.piece->w->n, plan.kernel->panel);
+    const std::size_t n = plan.piece->w->n;
+    plan.n_panels = ceil_div(plan.piece->gate ? n / 2 : n, plan.kernel->panel);
     plan.chunk_rows = plan.problem->gather != nullptr
                           ? kGatherChunk
                           : rows_of_chunk(m, plan.rows.stride_bytes, *plan.kernel);
@@ -391,9 +456,10 @@ class Run {
                std::size_t n_rows,
                std::size_t worker) {
     alignas(64) std::byte acc[kRowChunkMax * kPanelMax * 4];
+    alignas(64) std::byte acc_up[kRowChunkMax * kPanelMax * 4];
     const LinearKernel& kernel = *plan.kernel;
     const bool few = kernel.few_rows != 0 && plan.problem->m <= kernel.few_rows;
-    const PieceRows piece(kernel, *plan.piece, few, call_.accumulate);
+    const PieceRows piece(kernel, *plan.piece, few);
     Rows rows = plan.rows;
     if (plan.problem->gather != nullptr) {
       rows = gather(plan, row, n_rows, worker);
@@ -402,9 +468,65 @@ class Run {
       rows.data += first * rows.stride_bytes;
       if (rows.scales != nullptr) rows.scales += first;
     }
-    for (std::size_t panel = begin; panel < end; ++panel) {
-      piece.multiply(panel, rows, n_rows, acc);
-      piece.finish(panel, row, n_rows, rows.scales, acc);
+    const auto place = [&](std::size_t panel) {
+      return plan.piece->y + row * plan.piece->y_stride + panel * kernel.panel;
+    };
+    // One tile of rows reads as many panels as there is room for before its results: long stretches of weights.
+    const std::size_t panel_bytes = kSumRows * kernel.panel * sizeof(float);
+    const std::size_t few_rows = kernel.chunk != nullptr ? kSumRows : kernel.row_tile;
+    const bool is_one_tile = n_rows <= std::min(few_rows, kSumRows);
+    const std::size_t n_at_once = is_one_tile ? sizeof acc / panel_bytes : 1;
+    for (std::size_t first = begin; first < end; first += n_at_once) {
+      const std::size_t n = std::min(n_at_once, end - first);
+      piece.multiply(first, n, rows, n_rows, acc, panel_bytes);
+      if (plan.piece->gate)
+        piece.multiply(plan.n_panels + first, n, rows, n_rows, acc_up, panel_bytes);
+      for (std::size_t i = 0; i < n; ++i) {
+        const std::size_t panel = first + i;
+        const std::byte* const sums = acc + i * panel_bytes;
+        if (plan.piece->gate) {
+          const Factors factors{n_rows, rows.scales, sums, acc_up + i * panel_bytes};
+          put_gated(plan, piece, panel, factors, place(panel));
+        } else {
+          piece.finish(panel,
+                       n_rows,
+                       rows.scales,
+                       sums,
+                       {place(panel), plan.piece->y_stride, call_.accumulate});
+        }
+      }
+    }
+    if (plan.streams) _mm_sfence();  // whoever sees that the task is done sees its results
+  }
+
+  // What a gate and as many outputs come from.
+  struct Factors {
+    std::size_t n_rows;
+    const float* row_scales;
+    const std::byte* gate;
+    const std::byte* up;
+  };
+
+  // activation(gate) * up, some rows at a time, which the first-level cache holds.
+  void put_gated(
+      const Plan& plan, const PieceRows& piece, std::size_t panel, const Factors& sums, float* y) {
+    constexpr std::size_t kPartRows = 64;
+    alignas(64) float gate[kPartRows * kPanelMax];
+    alignas(64) float up[kPartRows * kPanelMax];
+    const std::size_t width = plan.kernel->panel;
+    const auto kind = static_cast<ActivationKind>(*plan.piece->gate);
+    for (std::size_t row = 0; row < sums.n_rows; row += kPartRows) {
+      const std::size_t n_rows = std::min(kPartRows, sums.n_rows - row);
+      const std::size_t at = row * width * sizeof(float);
+      const float* const scales = sums.row_scales != nullptr ? sums.row_scales + row : nullptr;
+      piece.finish(panel, n_rows, scales, sums.gate + at, {gate, width});
+      piece.finish(plan.n_panels + panel, n_rows, scales, sums.up + at, {up, width});
+      for (std::size_t i = 0; i < n_rows; ++i) {
+        float* const factor = gate + i * width;
+        float* const to = y + (row + i) * plan.piece->y_stride;
+        ops_.activation(kind, factor, up + i * width, plan.streams ? factor : to, width);
+        if (plan.streams) stream_floats(to, factor, width);
+      }
     }
   }
 
@@ -432,6 +554,7 @@ class Run {
 
   ExecContext& exec_;
   const LinearCall& call_;
+  const VectorOps& ops_;
   Scratch scratch_;
   Plan plan_;
   Conversion conversion_;
@@ -461,8 +584,12 @@ std::size_t linear_scratch_bytes(const LinearShape& shape) {
   return round_up(bytes, 64);
 }
 
-void run_linear(ExecContext& exec, const LinearCall& call) {
-  Run run(exec, call);
+bool can_gate(const MatrixImage& w) {
+  return w.n % (std::size_t{2} * w.ops->kernel->panel) == 0;
+}
+
+void run_linear(ExecContext& exec, const LinearCall& call, const VectorOps& ops) {
+  Run run(exec, call, ops);
   if (run.empty()) return;
   run.convert();
   run.multiply();

@@ -7,11 +7,12 @@
 //
 // Thread rule: one caller at a time for each context; tasks run on its pool's threads.
 
+#include "kernels/cpu/ops.h"
 #include "kernels/exec_context.h"
 #include "kernels/linear_args.h"
 
 namespace coxswain::kernels {
 
-void run_linear(ExecContext& exec, const LinearCall& call);
+void run_linear(ExecContext& exec, const LinearCall& call, const VectorOps& ops);
 
 }  // namespace coxswain::kernels

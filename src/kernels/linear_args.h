@@ -7,8 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "kernels/elementwise_args.h"
 #include "kernels/weight_format.h"
 
 namespace coxswain::kernels {
@@ -28,7 +30,13 @@ struct LinearPiece {
   float* y = nullptr;
   std::size_t y_stride = 0;
   const float* bias = nullptr;  // [w->n] or null
+  // Set: w is a gate over as many outputs `up`, and y [rows, w->n / 2] is activation(gate) * up.
+  // REQUIRES: can_gate(*w).
+  std::optional<Activation> gate = {};
 };
+
+// Whether the two halves of an image's outputs can be factors of one result.
+bool can_gate(const MatrixImage& w);
 
 // Rows of one input times several pieces. Row i is row first + i of the input, or row gather[i].
 struct LinearProblem {

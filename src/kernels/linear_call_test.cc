@@ -1,5 +1,6 @@
 // Calls of several problems: each gives the bits of a call of its own.
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -161,6 +162,67 @@ TEST(LinearCall, ProblemsTakeStretchesOfSeveralInputs) {
     EXPECT_EQ(y2, alone(*table, second, a, {3, 4, 5, 6, 7, 8}));
     EXPECT_EQ(y3, alone(*table, third, b, {0, 1, 2, 3}));
   }
+}
+
+// One call of one piece.
+void call(const KernelTable& table,
+          std::size_t n_threads,
+          const std::vector<float>& x,
+          const LinearPiece& piece) {
+  const std::size_t k = piece.w->k;
+  const std::size_t m = x.size() / k;
+  ExecContext exec(n_threads);
+  testing::run_linear(table, exec, {x.data(), k, m, k}, piece);
+}
+
+// The activation of the left half of each row of `both`, times the right half: [m, width].
+std::vector<float> activated(const KernelTable& table, std::vector<float> both, std::size_t width) {
+  const std::size_t m = both.size() / (2 * width);
+  ExecContext exec(1);
+  ActivationArgs args;
+  args.gate = args.y = both.data();
+  args.up = both.data() + width;
+  args.gate_stride = args.up_stride = args.y_stride = 2 * width;
+  args.m = m;
+  args.n = width;
+  args.activation = Activation::kGeluTanh;
+  table.activation(exec, args);
+  std::vector<float> out;
+  for (std::size_t row = 0; row < m; ++row) {
+    const auto from = both.begin() + static_cast<std::ptrdiff_t>(row * 2 * width);
+    out.insert(out.end(), from, from + static_cast<std::ptrdiff_t>(width));
+  }
+  return out;
+}
+
+// Few rows, whole tiles and parts of them, several chunks, and so many that results go past the caches.
+void expect_gated(const KernelTable& table, const WeightFormat& format) {
+  const std::size_t width = 256;
+  const std::size_t k = 64;
+  const std::vector<float> bias = random_floats(2 * width, 3);
+  const MatrixImage w = image_of(table, format, 2 * width, k, 2);
+  ASSERT_TRUE(can_gate(w));
+  for (const std::size_t m : {1U, 7U, 33U, 130U, 4100U}) {
+    if (m > 130 && &format != &formats::kInt8 && &format != &formats::kBfloat16) continue;
+    const std::vector<float> x = random_floats(m * k, 1);
+    std::vector<float> both(m * 2 * width);
+    call(table, 1, x, {&w, both.data(), 2 * width, bias.data()});
+    std::vector<float> got(m * width);
+    call(table, 3, x, {&w, got.data(), width, bias.data(), Activation::kGeluTanh});
+    EXPECT_TRUE(got == activated(table, std::move(both), width))
+        << table.id << " " << format.name << " m " << m;
+  }
+}
+
+TEST(LinearCall, AGatedPieceIsTheActivationOfItsHalves) {
+  for (const KernelTable* table : runnable_tables()) {
+    for (const WeightFormat* format : weight_formats()) expect_gated(*table, *format);
+  }
+}
+
+TEST(LinearCall, HalvesThatEndWithinAPanelAreNoFactors) {
+  for (const KernelTable* table : runnable_tables())
+    EXPECT_FALSE(can_gate(image_of(*table, formats::kBfloat16, 2 * 100, 64, 2))) << table->id;
 }
 
 }  // namespace

@@ -23,6 +23,21 @@ void StepContext::linear(
                   .scratch = work.linear_scratch});
 }
 
+void StepContext::gated(
+    const Linear& w, kernels::Activation activation, ConstRows x, float* y, std::size_t m) const {
+  if (observer != nullptr) (*observer)(w, x, m);
+  const kernels::LinearPiece piece{
+      &w.pieces.front(), y, w.n() / 2, w.bias.empty() ? nullptr : w.bias.data(), activation};
+  const kernels::LinearInput input{x.data, x.stride == 0 ? w.k() : x.stride, m, w.k()};
+  const kernels::LinearProblem problem{.m = m, .pieces = {&piece, 1}};
+  kernels.linear(
+      exec, {.inputs = {&input, 1}, .problems = {&problem, 1}, .scratch = work.linear_scratch});
+}
+
+bool StepContext::gates(const Linear& w) {
+  return w.pieces.size() == 1 && kernels::can_gate(w.pieces.front());
+}
+
 void StepContext::add(const float* a, float* y, float alpha) const {
   kernels::AddArgs args;
   args.a = a;

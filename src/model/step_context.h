@@ -44,6 +44,10 @@ struct StepContext {
 
   // y[m, n] = w x (+ bias) (+ y).
   void linear(const Linear& w, ConstRows x, float* y, std::size_t m, bool accumulate = false) const;
+  // y[m, n / 2] = activation(gate) * up, w x being gate beside up. REQUIRES: gates(w).
+  void gated(
+      const Linear& w, kernels::Activation activation, ConstRows x, float* y, std::size_t m) const;
+  static bool gates(const Linear& w);
   // y = a * alpha + y over [n_rows, hidden].
   void add(const float* a, float* y, float alpha) const;
   // y = x over [n_rows, hidden].

@@ -31,6 +31,9 @@ struct TileArgs {
   size_t k;               // values in the range; whole groups but for the last range
   size_t rows;            // 1 .. row_tile
   void* acc;
+  // Of chunk(), where not 0: the next panel's weights and sums lie so many bytes further, and are worked on as well.
+  size_t next_panel;
+  size_t next_acc;
   bool first;            // start from zero instead of from acc
   const char* prefetch;  // bytes wanted soon, or null
   size_t prefetch_step;  // bytes per unit of the range; without prefetch: stream_ahead
@@ -42,7 +45,8 @@ struct TileArgs {
 
 // Accumulators of one panel to y.
 struct FinishArgs {
-  const void* acc;  // [rows, panel]
+  const void* acc;  // [rows, panel]; tiled: [rows / 16][panel / 16][16][16]
+  bool tiled;
   size_t panel;
   size_t rows;
   size_t n;  // outputs of this panel that exist
@@ -121,6 +125,11 @@ struct LinearKernel {
   void (*convert_row)(const ConvertArgs*);  // null for kActivationF32
   void (*tile)(const TileArgs*);
   void (*finish)(const FinishArgs*);
+  // Where set, in tile()'s stead: all rows of a chunk by all of k of a panel, or of two for up to pair_rows rows.
+  void (*chunk)(const TileArgs*);
+  uint32_t pair_rows;
+  // Whether chunk() leaves sums of 16 rows by 16 outputs side by side.
+  bool tiled;
   // Tiles begin at multiples of this row; 0 counts as 1.
   uint32_t row_unit;
   // How many bytes ahead a panel that is read once is asked for, by sets that leave it open; 0:
@@ -194,11 +203,12 @@ struct AttentionTask {
 };
 
 inline constexpr size_t kAttentionTaskRows = 96;
+inline constexpr size_t kScoreRows = 16;  // that are worked on at once, at most
 
 // Floats of scratch that a task needs, for head sizes rounded up to 16.
 inline constexpr size_t attention_task_floats(size_t dk, size_t dv) {
   return kKeyStride * dk + kPositionsMax * dv + kAttentionTaskRows * (dk + dv + 2 * 16) +
-         6 * (kKeyStride + dv);
+         kScoreRows * (kKeyStride + dv);
 }
 
 struct NormRow {
@@ -319,6 +329,7 @@ void fill_avx2_encode(SetOps* ops);
 void fill_avx512_encode(SetOps* ops);
 void fill_avx512_attention_bf16(SetOps* ops);  // needs vdpbf16ps
 void fill_avx512_attention_codes(SetOps* ops);
+void fill_amx_attention(SetOps* ops);
 void fill_amx_linear(SetOps* ops);
 void fill_amx_linear_groups(SetOps* ops);
 

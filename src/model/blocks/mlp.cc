@@ -67,9 +67,15 @@ void Mlp::run(const StepContext& step,
               float* y,
               bool accumulate) const {
   float* const inner = Carver(room).take<float>(step.n_rows * spec_.inner_width()).data();
-  step.linear(weights_.up, x, inner, step.n_rows);
-  run_activation(step, spec_, inner, step.n_rows);
-  step.linear(weights_.down, {inner, spec_.inner_width()}, y, step.n_rows, accumulate);
+  std::size_t stride = spec_.inner_width();
+  if (spec_.gate == GateKind::kGated && StepContext::gates(weights_.up)) {
+    stride = spec_.intermediate;
+    step.gated(weights_.up, spec_.activation, x, inner, step.n_rows);
+  } else {
+    step.linear(weights_.up, x, inner, step.n_rows);
+    run_activation(step, spec_, inner, step.n_rows);
+  }
+  step.linear(weights_.down, {inner, stride}, y, step.n_rows, accumulate);
 }
 
 }  // namespace coxswain::model

@@ -113,7 +113,7 @@ TEST_F(AmxLinear, Bf16IsOneChainOfTileProducts) {
   }
 }
 
-// Rows that go through tiles of 16 and 32 rows, and for int8 without tiles, in chunks and alone.
+// Rows that go through tiles of 16 and 32 rows, in chunks and alone.
 TEST_F(AmxLinear, ARowDoesNotDependOnTheRowsBesideIt) {
   const Problem p({300, 66, 2200});
   for (const WeightFormat* format : {&formats::kBfloat16, &formats::kInt8}) {
@@ -154,28 +154,31 @@ class AmxCounts : public AmxLinear {
   }
 };
 
-// 64 rows by 128 outputs by 64 steps of k.
+// 64 rows by 128 outputs by 64 steps of k: two tiles of rows and four panels, each in four blocks of 16 steps, whose
+// sums lie in memory between them.
 TEST_F(AmxCounts, FullTilesLoadOnceForEachProduct) {
   for (const auto& [format, k] :
        {std::pair{&formats::kBfloat16, 2048U}, std::pair{&formats::kInt8, 4096U}}) {
     const testing::TileCounts counts = count(*format, {64, 128, k});
     const std::uint64_t products = 64 / 16 * 128 / 16 * 64;
+    const std::uint64_t sums = products / 64;
     EXPECT_EQ(counts.products, products) << format->name;
-    EXPECT_EQ(counts.loads, products) << format->name;
-    EXPECT_EQ(counts.zeros, products / 64) << format->name;
-    EXPECT_EQ(counts.stores, products / 64) << format->name;
-    EXPECT_EQ(counts.configurations, products / 512) << format->name;
+    EXPECT_EQ(counts.loads, products + 3 * sums) << format->name;
+    EXPECT_EQ(counts.zeros, sums) << format->name;
+    EXPECT_EQ(counts.stores, 4 * sums) << format->name;
+    EXPECT_EQ(counts.configurations, 4U) << format->name;
     EXPECT_EQ(counts.releases, counts.configurations) << format->name;
   }
 }
 
-// Up to 16 rows: each weight is loaded once, activations once for 64 outputs.
+// Up to 16 rows: each weight is loaded once, activations once for the 64 outputs of two panels.
 TEST_F(AmxCounts, FewRowsLoadWeightsOnce) {
-  const testing::TileCounts counts = count(formats::kBfloat16, {9, 128, 2048});
-  const std::uint64_t products = 128 / 16 * 64;
+  const testing::TileCounts counts = count(formats::kBfloat16, {9, 2048, 2048});
+  const std::uint64_t products = 2048 / 16 * 64;
   EXPECT_EQ(counts.products, products);
   EXPECT_EQ(counts.loads, products * 5 / 4);
-  EXPECT_EQ(count(formats::kInt8, {6, 128, 4096}).products, 0U);
+  EXPECT_EQ(counts.stores, 2048U / 16);
+  EXPECT_EQ(count(formats::kInt8, {6, 2048, 4096}).products, products);
 }
 
 }  // namespace

@@ -16,10 +16,13 @@ inline TileConfig config_of(const size_t (&rows)[kTiles]) {
 // everything here is volatile.
 class Tiles {
  public:
-  explicit Tiles(const TileConfig& config) { load_tile_config(config); }
+  explicit Tiles(const TileConfig& config) { configure(config); }
   ~Tiles() { asm volatile("tilerelease" : : : "memory"); }
   Tiles(const Tiles&) = delete;
   Tiles& operator=(const Tiles&) = delete;
+
+  // What the tiles held is gone.
+  void configure(const TileConfig& config) { load_tile_config(config); }
 
   template <int kTile>
   void zero() {
@@ -28,6 +31,14 @@ class Tiles {
   template <int kTile>
   void load(const void* base, size_t stride) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(base), "r"(stride), "i"(kTile) : "memory");
+  }
+  // Of what is read once from the second-level cache and shall not push anything out of the first.
+  template <int kTile>
+  void load_once(const void* base, size_t stride) {
+    asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2"
+                 :
+                 : "r"(base), "r"(stride), "i"(kTile)
+                 : "memory");
   }
   template <int kTile>
   void store(void* base, size_t stride) const {

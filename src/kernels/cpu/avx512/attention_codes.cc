@@ -55,6 +55,11 @@ struct Codes {
   // A partition, so that the next one arrives while this one is multiplied.
   static constexpr size_t kPositionsAhead = kPositionsMax;
 
+  static void start_partition(const AttentionWork&, size_t, size_t) {}
+  static void attend(const AttentionWork& w, size_t partition_begin) {
+    attend_in_registers<Codes>(w, partition_begin);
+  }
+
   // A query row is its unit, the sum of its integers, then for each step the upper bytes of four and the lower.
   static size_t query_floats(size_t steps) { return 2 + 2 * steps; }
 

@@ -109,10 +109,16 @@ inline void put(const FinishArgs* f, size_t row, size_t column, __m512 value) {
   _mm512_mask_storeu_ps(y, lanes, value);
 }
 
+// Sums of 16 outputs of a row, from a multiple of 16 on.
+inline const char* sums_of(const FinishArgs* f, size_t row, size_t column) {
+  const char* const acc = static_cast<const char*>(f->acc);
+  if (!f->tiled) return acc + (row * f->panel + column) * 4;
+  return acc + (row / 16 * f->panel + column) * 64 + row % 16 * 64;
+}
+
 inline void finish_f32(const FinishArgs* f) {
   for (size_t r = 0; r < f->rows; ++r) {
-    const float* acc = static_cast<const float*>(f->acc) + r * kPanel;
-    for (size_t j = 0; j < f->n; j += 16) put(f, r, j, _mm512_load_ps(acc + j));
+    for (size_t j = 0; j < f->n; j += 16) put(f, r, j, _mm512_load_ps(sums_of(f, r, j)));
   }
 }
 

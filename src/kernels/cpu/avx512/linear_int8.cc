@@ -48,17 +48,25 @@ void convert_row(const ConvertArgs* args) {
 }
 
 void finish_int8(const FinishArgs* f) {
+  constexpr size_t kVectorsMax = kPanelMax / 16;
   const __m512i offset = _mm512_set1_epi32(f->activation_offset);
-  for (size_t j = 0; j < f->n; j += 16) {
-    const __mmask16 lanes = lanes_of(f->n, j);
-    const __m512i correction =
-        _mm512_mullo_epi32(offset, _mm512_maskz_loadu_epi32(lanes, f->column_sums + j));
-    const __m512 scales = _mm512_maskz_loadu_ps(lanes, f->scales + j);
-    for (size_t r = 0; r < f->rows; ++r) {
-      const __m512i sum =
-          _mm512_load_si512(static_cast<const char*>(f->acc) + (r * kPanel + j) * 4);
-      const __m512 exact = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, correction));
-      put(f, r, j, _mm512_mul_ps(_mm512_mul_ps(exact, scales), _mm512_set1_ps(f->row_scales[r])));
+  __m512i corrections[kVectorsMax];
+  __m512 scales[kVectorsMax];
+#pragma GCC unroll 4
+  for (size_t v = 0; v < kVectorsMax; ++v) {
+    const __mmask16 lanes = lanes_of(f->n, v * 16);
+    corrections[v] =
+        _mm512_mullo_epi32(offset, _mm512_maskz_loadu_epi32(lanes, f->column_sums + v * 16));
+    scales[v] = _mm512_maskz_loadu_ps(lanes, f->scales + v * 16);
+  }
+  for (size_t r = 0; r < f->rows; ++r) {
+    const __m512 row_scale = _mm512_set1_ps(f->row_scales[r]);
+#pragma GCC unroll 4
+    for (size_t v = 0; v < kVectorsMax; ++v) {
+      if (v * 16 >= f->n) break;
+      const __m512i sum = _mm512_load_si512(sums_of(f, r, v * 16));
+      const __m512 exact = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, corrections[v]));
+      put(f, r, v * 16, _mm512_mul_ps(_mm512_mul_ps(exact, scales[v]), row_scale));
     }
   }
 }

@@ -21,9 +21,11 @@
 //   put_query          a query row in scratch
 //   put_stretch        some positions in scratch: keys as [step of d][position], values as
 //                      [step of positions][d], a float's room for each
+//   start_partition    before the first stretch of positions [begin, end)
+//   attend             all query rows against the partition; with attend_in_registers:
 //   score_rows         products of some query rows with all keys of the partition
 //   add_values         the weighted sums
-// The last two of caches that are multiplied as floats are those of FloatTiles, which asks for
+// The last four of caches that are multiplied as floats are those of FloatTiles, which asks for
 //   put_weights        e^(score - highest) of a row, in place: a float's room for each step
 //   dot                the instruction
 //   only               a step of values with the other position's taken out (kStep 2)
@@ -47,8 +49,8 @@ struct AttentionScratch {
   float* out;      // [query rows][dv_padded], not yet divided by `total`
   float* highest;  // [query rows]
   float* total;    // [query rows]
-  float* scores;   // [kTileRows][kKeyStride]
-  float* part;     // [kTileRows][dv_padded]
+  float* scores;   // [kScoreRows][kKeyStride]
+  float* part;     // [kScoreRows][dv_padded]
 };
 
 struct AttentionWork {
@@ -268,10 +270,17 @@ inline void value_rows(const AttentionWork& w, size_t row, size_t begin, size_t 
 }
 
 template <typename Cache>
+inline void attend_in_registers(const AttentionWork& w, size_t partition_begin);
+
+template <typename Cache>
 struct FloatTiles {
   static constexpr size_t kPositionsAhead = 32;
   static constexpr size_t kParameterRows = 0;
   static size_t query_floats(size_t steps) { return steps; }
+  static void start_partition(const AttentionWork&, size_t, size_t) {}
+  static void attend(const AttentionWork& w, size_t partition_begin) {
+    attend_in_registers<Cache>(w, partition_begin);
+  }
 
   // Scores of positions [begin, end), and of their neighbours within a vector.
   template <int kRows>
@@ -417,6 +426,15 @@ inline void attend_remainder(const AttentionWork& w, size_t q, size_t n, size_t 
   }
 }
 
+// All query rows against one partition, kTileRows at a time.
+template <typename Cache>
+inline void attend_in_registers(const AttentionWork& w, size_t partition_begin) {
+  for (size_t q = 0; q < w.n_q; q += Vec::kTileRows) {
+    attend_remainder<Cache, Vec::kTileRows>(
+        w, q, lesser(w.n_q - q, Vec::kTileRows), partition_begin);
+  }
+}
+
 template <typename Cache>
 inline void attend_partition(const AttentionWork& w,
                              size_t partition_begin,
@@ -424,11 +442,9 @@ inline void attend_partition(const AttentionWork& w,
                              size_t last) {
   const size_t begin = greater(first, partition_begin) - partition_begin;
   const size_t end = lesser(last, partition_begin + kPositionsMax) - partition_begin;
+  Cache::start_partition(w, begin, end);
   load_partition<Cache>(w, partition_begin, begin, end);
-  for (size_t q = 0; q < w.n_q; q += Vec::kTileRows) {
-    attend_remainder<Cache, Vec::kTileRows>(
-        w, q, lesser(w.n_q - q, Vec::kTileRows), partition_begin);
-  }
+  Cache::attend(w, partition_begin);
 }
 
 template <typename Cache>
@@ -480,8 +496,8 @@ inline void attention_over(const AttentionShape* shape, const AttentionTask* tas
   w.s.keys = scratch;
   w.s.values = w.s.keys + round_up_16(w.dk) * kKeyStride;
   w.s.scores = w.s.values + kPositionsMax * w.dv_padded;
-  w.s.part = w.s.scores + static_cast<size_t>(Vec::kTileRows) * kKeyStride;
-  w.s.out = w.s.part + static_cast<size_t>(Vec::kTileRows) * w.dv_padded;
+  w.s.part = w.s.scores + kScoreRows * kKeyStride;
+  w.s.out = w.s.part + kScoreRows * w.dv_padded;
   w.s.highest = w.s.out + kAttentionTaskRows * w.dv_padded;
   w.s.total = w.s.highest + kAttentionTaskRows;
   w.s.q = w.s.total + kAttentionTaskRows;
