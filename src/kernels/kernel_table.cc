@@ -65,6 +65,7 @@ void fill(Isa isa, SetOps& ops) {
     case Isa::kAmx:
       fill_amx_linear(&ops);
       fill_amx_linear_groups(&ops);
+      fill_amx_linear_super(&ops);
       fill_avx512_vector(&ops);  // the CPUs that have tiles do vdpbf16ps at half the float32 rate
       fill_avx512_attention_codes(&ops);
       fill_amx_attention(&ops);

@@ -210,7 +210,7 @@ class PieceRows {
                       std::size_t n_rows,
                       std::byte* acc) const {
     const std::byte* w = w_.bytes.data() + panel * panel_bytes_;
-    const std::size_t n_tiles = ceil_div(n_rows, few_ ? kernel_.few_rows : kernel_.row_tile);
+    const std::size_t n_tiles = ceil_div(n_rows, few_ ? kernel_.few_tile : kernel_.row_tile);
     const std::size_t unit = few_ || kernel_.row_unit == 0 ? 1 : kernel_.row_unit;
     const auto run_tile = few_ ? kernel_.tile_few : kernel_.tile;
     const std::size_t k_block = n_tiles == 1 ? k_padded_ : kernel_.k_block;

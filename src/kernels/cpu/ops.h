@@ -135,8 +135,9 @@ struct LinearKernel {
   // How many bytes ahead a panel that is read once is asked for, by sets that leave it open; 0:
   // hardware follows the stream best.
   uint32_t stream_ahead;
-  // For calls of at most few_rows rows, if not 0: another way to the same bits, with few_rows as its row_tile.
+  // For calls of at most few_rows rows, if not 0: another way to the same bits, with few_tile as its row_tile.
   uint32_t few_rows;
+  uint32_t few_tile;
   void (*tile_few)(const TileArgs*);
   // Bytes of activations that pass together over a panel, from 96 to 256 rows; 0: 96 rows. More rows read the weights
   // less often, but have to stay in a near cache.
@@ -332,6 +333,7 @@ void fill_avx512_attention_codes(SetOps* ops);
 void fill_amx_attention(SetOps* ops);
 void fill_amx_linear(SetOps* ops);
 void fill_amx_linear_groups(SetOps* ops);
+void fill_amx_linear_super(SetOps* ops);
 
 }  // namespace coxswain::kernels
 

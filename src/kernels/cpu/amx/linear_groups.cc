@@ -1,9 +1,9 @@
 // Linear kernels for codes in groups on AMX tiles, for more rows than vpdpbusd takes: the same integers, the same
 // multiplication and addition for each group, and so the bits of every other set.
 //
-// Codes are widened to signed bytes once for up to 64 rows. A tile product covers a group (or 64 inputs of it); its
+// Codes are widened to signed bytes once for all rows of a call. A tile product covers a group, or 64 inputs of it; its
 // sums go through the first-level cache into vectors, where each group costs a conversion, a multiplication and an
-// addition. While one group's sums are worked on, the tiles have the next group's.
+// addition. While one group's sums are worked on, the tiles have groups to come.
 
 #include <immintrin.h>
 #include <string.h>
@@ -13,24 +13,28 @@
 namespace coxswain::kernels {
 namespace {
 
+#include "kernels/cpu/amx/code_tiles.h"
 #include "kernels/cpu/amx/tile_config.h"
 #include "kernels/cpu/amx/tiles.h"
 #include "kernels/cpu/avx512/bytes.h"
 #include "kernels/formats/int4.h"
 
-constexpr size_t kPanel = 64;
-constexpr size_t kVectors = 4;
-constexpr size_t kRowTile = 64;
 constexpr size_t kPieceValues = 512;  // widened at a time: 32 KiB
-constexpr size_t kAccStride = kPanel * sizeof(float);
+
+// Measured: a product of 32 inputs takes tiles as long as one of 64.
+template <typename Codes>
+constexpr uint32_t kFewRows = Codes::kGroup < 64 ? 16 : 11;
 
 // Widened codes of a piece: [vector][4 inputs][16 outputs][4], as tiles want them.
 struct alignas(64) Widened {
   int8_t bytes[kVectors][kPieceValues / 4][64];
 };
 
+// Sums of the groups under way. Products are so many groups ahead of those whose sums are worked on: a product takes 52
+// cycles, and its sums another 20 through the first-level cache.
+constexpr size_t kAhead = 4;
 struct alignas(64) Sums {
-  int32_t values[2][16][16];
+  int32_t values[2 * kAhead][16][16];
 };
 
 // Units [0, n_units) of the panel from `w` on, and zeros up to a whole tile.
@@ -56,22 +60,46 @@ inline void widen_piece(
   }
 }
 
-// The sums of one group of inputs, for up to 16 rows by 16 outputs. Tiles: sums in kSum, rows in kSum + 4, codes in 6.
+// n inputs of 16 rows, or those that are left, and of 16 outputs.
+struct Factors {
+  const int8_t* a;
+  size_t a_stride;
+  const int8_t (*codes)[64];
+  size_t n;
+  const int8_t* next;  // of four of the rows that follow, or null
+};
+
+// The sums of one group. Tiles: sums in kSum, rows in 4, codes in 5.
 template <typename Codes, int kSum>
-inline void multiply_group(Tiles& tiles,
-                           const int8_t* a,
-                           size_t a_stride,
-                           const int8_t (*codes)[64],
-                           size_t n,
-                           int32_t* sums) {
+inline void multiply_group(Tiles& tiles, const Factors& f, int32_t* sums) {
   constexpr size_t kStep = Codes::kGroup < 64 ? Codes::kGroup : 64;
   tiles.zero<kSum>();
-  for (size_t k = 0; k < n; k += kStep) {
-    tiles.load<kSum + 4>(a + k, a_stride);
-    tiles.load<6>(codes + k / 4, 64);
-    tiles.dot_s8s8<kSum, kSum + 4, 6>();
+  for (size_t k = 0; k < f.n; k += kStep) {
+    if (f.next != nullptr) {
+#pragma GCC unroll 4
+      for (size_t r = 0; r < kTileRows / kVectors; ++r)
+        _mm_prefetch(f.next + k + r * f.a_stride, _MM_HINT_T0);
+    }
+    tiles.load<4>(f.a + k, f.a_stride);
+    tiles.load<5>(f.codes + k / 4, 64);
+    tiles.dot_s8s8<kSum, 4, 5>();
   }
   tiles.store<kSum>(sums, 64);
+}
+
+template <typename Codes>
+inline void start_group(Tiles& tiles, size_t group, const Factors& f, Sums* sums) {
+  int32_t* const to = sums->values[group % (2 * kAhead)][0];
+  switch (group % kAhead) {
+    case 0:
+      return multiply_group<Codes, 0>(tiles, f, to);
+    case 1:
+      return multiply_group<Codes, 1>(tiles, f, to);
+    case 2:
+      return multiply_group<Codes, 2>(tiles, f, to);
+    default:
+      return multiply_group<Codes, 3>(tiles, f, to);
+  }
 }
 
 // A piece of k of one tile call.
@@ -115,8 +143,8 @@ inline void flush(const uint16_t* words,
   }
 }
 
-// Rows [row, row + 16) or, where kSum is 1, those that are left, times one vector of outputs.
-template <typename Codes, int kSum>
+// Rows [row, row + n_rows) times one vector of outputs.
+template <typename Codes>
 inline void multiply_rows(
     Tiles& tiles, const Piece& piece, size_t row, size_t n_rows, size_t vector) {
   const TileArgs* const t = piece.t;
@@ -133,20 +161,26 @@ inline void multiply_rows(
   for (size_t r = 0; r < 16; ++r)
     out[r] = first || r >= n_rows ? _mm512_setzero_ps() : _mm512_load_ps(acc + r * kAccStride);
   const size_t n_groups = (n + Codes::kGroup - 1) / Codes::kGroup;
+  // Each vector of outputs asks for a quarter of the next rows.
+  const int8_t* next = row + 2 * kTileRows > t->rows
+                           ? nullptr
+                           : a + (kTileRows + vector * (kTileRows / kVectors)) * t->a_stride_bytes;
   const auto start = [&](size_t group) {
+    if (group >= n_groups) return;
     const size_t k = group * Codes::kGroup;
-    const size_t left = n - k;
-    multiply_group<Codes, kSum>(tiles,
-                                a + k,
-                                t->a_stride_bytes,
-                                piece.widened.bytes[vector] + k / 4,
-                                left < Codes::kGroup ? left : Codes::kGroup,
-                                piece.sums->values[group & 1][0]);
+    const size_t left = n - k < Codes::kGroup ? n - k : Codes::kGroup;
+    const Factors f{a + k,
+                    t->a_stride_bytes,
+                    piece.widened.bytes[vector] + k / 4,
+                    left,
+                    next == nullptr ? nullptr : next + k};
+    start_group<Codes>(tiles, group, f, piece.sums);
   };
-  start(0);
+  for (size_t group = 0; group < kAhead; ++group) start(group);
   for (size_t group = 0; group < n_groups; ++group, scales += kPanel * Codes::kWords) {
-    if (group + 1 < n_groups) start(group + 1);
-    flush<Codes>(scales, piece.sums->values[group & 1], starts, t->a_stride_bytes, n_rows, out);
+    start(group + kAhead);
+    flush<Codes>(
+        scales, piece.sums->values[group % (2 * kAhead)], starts, t->a_stride_bytes, n_rows, out);
     starts += sizeof(int32_t);
   }
 #pragma GCC unroll 16
@@ -155,23 +189,29 @@ inline void multiply_rows(
   }
 }
 
+// Tiles for `rows` rows.
+template <typename Codes>
+inline TileConfig config_for(size_t rows) {
+  constexpr size_t kStep = Codes::kGroup < 64 ? Codes::kGroup : 64;
+  TileConfig config;
+  for (size_t tile = 0; tile < kAhead; ++tile) {
+    config.rows[tile] = static_cast<uint8_t>(rows);
+    config.row_bytes[tile] = 64;
+  }
+  config.rows[4] = static_cast<uint8_t>(rows);
+  config.row_bytes[4] = kStep;
+  config.rows[5] = kStep / 4;
+  config.row_bytes[5] = 64;
+  return config;
+}
+
 template <typename Codes>
 void group_tile(const TileArgs* t) {
-  constexpr size_t kStep = Codes::kGroup < 64 ? Codes::kGroup : 64;
   const size_t rest = t->rows % kTileRows;
-  TileConfig config;
-  const auto shape = [&](size_t tile, size_t rows, size_t row_bytes) {
-    config.rows[tile] = static_cast<uint8_t>(rows);
-    config.row_bytes[tile] = static_cast<uint16_t>(row_bytes);
-  };
-  shape(0, kTileRows, 64);
-  shape(4, kTileRows, kStep);
-  if (rest != 0) {
-    shape(1, rest, 64);
-    shape(5, rest, kStep);
-  }
-  shape(6, kStep / 4, 64);
-  Tiles tiles(config);
+  const size_t whole = t->rows - rest;
+  const TileConfig of_whole = config_for<Codes>(kTileRows);
+  const TileConfig of_rest = config_for<Codes>(rest);
+  Tiles tiles(of_whole);
   Widened widened;
   Sums sums{};
   const uint8_t* w = static_cast<const uint8_t*>(t->w);
@@ -184,32 +224,22 @@ void group_tile(const TileArgs* t) {
     w += n_units * kPanel * Codes::kUnitBytes;
     ask += n_units * ask_step;
     const Piece piece{t, begin, end, widened, &sums};
-    for (size_t v = 0; v < kVectors; ++v) {
-      size_t row = 0;
-      for (; row + kTileRows <= t->rows; row += kTileRows)
-        multiply_rows<Codes, 0>(tiles, piece, row, kTileRows, v);
-      if (rest != 0) multiply_rows<Codes, 1>(tiles, piece, row, rest, v);
+    if (rest != 0 && begin != 0) tiles.configure(of_whole);
+    for (size_t row = 0; row < whole; row += kTileRows) {
+      for (size_t v = 0; v < kVectors; ++v) multiply_rows<Codes>(tiles, piece, row, kTileRows, v);
     }
+    if (rest == 0) continue;
+    tiles.configure(of_rest);
+    for (size_t v = 0; v < kVectors; ++v) multiply_rows<Codes>(tiles, piece, whole, rest, v);
   }
-}
-
-template <typename Codes>
-void use_tiles(LinearKernel* kernel) {
-  kernel->tile_few = kernel->tile;
-  kernel->few_rows = kernel->row_tile;
-  kernel->row_tile = kRowTile;
-  kernel->row_unit = kTileRows;
-  kernel->k_block = 2048;
-  kernel->chunk_bytes = 1U << 19;
-  kernel->tile = group_tile<Codes>;
 }
 
 }  // namespace
 
-// Layout, activations and results are those of AVX-512.
 void fill_amx_linear_groups(SetOps* ops) {
 #define COXSWAIN_PLAIN_FORMAT(name)
-#define COXSWAIN_GROUP_FORMAT(name, codes) use_tiles<codes>(&ops->linear[kForm##name]);
+#define COXSWAIN_GROUP_FORMAT(name, codes) \
+  use_code_tiles(&ops->linear[kForm##name], group_tile<codes>, kFewRows<codes>);
 #define COXSWAIN_SUPER_FORMAT(name)
 #include "kernels/formats/list.inc"
 #undef COXSWAIN_PLAIN_FORMAT

@@ -11,20 +11,8 @@ namespace coxswain::kernels {
 namespace {
 
 #include "kernels/cpu/avx512/linear_codes.h"
+#include "kernels/cpu/avx512/super_words.h"
 #include "kernels/formats/super.h"
-
-// Whole numbers of sub-group `sub` of 16 outputs; `words` are the parameters of these.
-template <typename Codes>
-inline __m512i subs_of(const uint16_t* words, size_t sub) {
-  constexpr size_t kOfWord = Codes::kHasMinima ? 2 : 4;
-  const __m512i word = Set::load_words(words + (1 + sub / kOfWord) * kPanel * 2);
-  const auto place = static_cast<unsigned>(sub % kOfWord) * (32 / kOfWord);
-  if constexpr (Codes::kHasMinima)
-    return _mm512_and_si512(_mm512_srl_epi32(word, _mm_cvtsi32_si128(static_cast<int>(place))),
-                            _mm512_set1_epi32(0xFF));
-  return _mm512_srai_epi32(_mm512_sll_epi32(word, _mm_cvtsi32_si128(static_cast<int>(24 - place))),
-                           24);
-}
 
 // Where a super-group is read: `words` are its parameters, `starts` what the first row gives to it.
 struct Group {
@@ -63,9 +51,8 @@ inline __m512i minima_of(const Group& g, int row, int vector) {
   __m512i minima = _mm512_setzero_si512();
 #pragma GCC unroll 4
   for (size_t pair = 0; pair < 4; ++pair) {
-    const __m512i words = Set::load_words(g.words + (1 + pair) * kPanel * 2 + vector * 32);
-    minima = _mm512_add_epi32(minima,
-                              _mm512_madd_epi16(_mm512_srli_epi16(words, 8), g.start(row, pair)));
+    minima = _mm512_add_epi32(
+        minima, _mm512_madd_epi16(sub_minima_of(g.words + vector * 32, pair), g.start(row, pair)));
   }
   return minima;
 }
@@ -122,7 +109,7 @@ inline void multiply_group(const TileArgs* t, size_t k, int vector) {
       .w = static_cast<const uint8_t*>(t->w) + unit * kStepBytes + vector * 64,
       .a = static_cast<const uint8_t*>(t->a) + k,
       .a_stride = t->a_stride_bytes,
-      .words = t->scales + group * kSuperWords * kPanel * 2 + vector * 32,
+      .words = t->scales + group * kSuperWords * kSuperStep + vector * 32,
       .starts = reinterpret_cast<const char*>(t->a_starts + group * Codes::kStarts),
   };
   Ask ask = ask_of<Codes, kWide>(t, {unit, n / Codes::kUnitValues, vector}, kStepBytes);

@@ -3,20 +3,8 @@
 // Rows of activations for codes in groups or super-groups, over a Set of vectors. Included inside an anonymous
 // namespace of coxswain::kernels, after the set's bytes.h and linear.h.
 
+#include "kernels/cpu/generic/codes_at.h"
 #include "kernels/formats/int4.h"
-
-// Codes of part kPart of the units of a vector. Units of several words have each word of all outputs of a panel side by
-// side; the upper bits are the last.
-template <typename Codes, int kPart, int kPanelOutputs>
-inline Set::Bytes codes_at(const uint8_t* w) {
-  constexpr int kPlane = kPanelOutputs * 4;
-  if constexpr (Codes::kUnitBytes == 4) {
-    return Codes::template codes<Set, kPart>(Set::load(w));
-  } else {
-    return Codes::template codes<Set, kPart>(Set::load(w + kPart / 2 * kPlane),
-                                             Set::load(w + 2 * kPlane));
-  }
-}
 
 // Quantises a row and adds up its groups, or the sub-groups of these.
 template <typename Codes>
