@@ -1,7 +1,7 @@
 #ifndef COXSWAIN_KERNELS_CPU_AMX_CODE_TILES_H_
 #define COXSWAIN_KERNELS_CPU_AMX_CODE_TILES_H_
-// What the kernels for codes on tiles share. Included inside an anonymous namespace of coxswain::kernels, after
-// "kernels/cpu/ops.h".
+// What the kernels for codes on tiles share. Included inside an anonymous namespace of coxswain::kernels, as
+// tiles.h is, after "kernels/cpu/ops.h".
 
 #include "kernels/cpu/amx/tile_config.h"
 

@@ -173,8 +173,7 @@ inline void multiply_few(const TileArgs* t) {
 }
 
 // More than 32 rows by a panel. A block of it, 32 KiB, stays in the first-level cache while all rows pass; their sums
-// go through memory to the next block. Up to kNearRows rows have sums that fit beside a block of 16 KiB, which is worth
-// a fifth.
+// go through memory to the next block. Those of up to kNearRows rows fit beside blocks of 16 KiB: a fifth faster.
 template <typename Math>
 inline void multiply_many(const TileArgs* all) {
   constexpr size_t kRows = 2 * kTileRows;

@@ -26,8 +26,7 @@ constexpr size_t kSteps = kSuperInputs / 64;
 constexpr size_t kRowsOfStep = kTileRows / kSteps;
 constexpr int kLowBits = 6;
 
-// sub * code of a super-group: its bits from kLowBits on, and those below. [vector][4 inputs][16 outputs][4], as tiles
-// want them.
+// sub * code of a super-group: its bits from kLowBits on, and those below. [vector][4 inputs][16 outputs][4].
 struct alignas(64) Planes {
   int8_t high[kVectors][kSuperInputs / 4][64];
   int8_t low[kVectors][kSuperInputs / 4][64];

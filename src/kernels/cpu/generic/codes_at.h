@@ -1,6 +1,6 @@
 #ifndef COXSWAIN_KERNELS_CPU_GENERIC_CODES_AT_H_
 #define COXSWAIN_KERNELS_CPU_GENERIC_CODES_AT_H_
-// Codes out of a panel. Included inside an anonymous namespace of coxswain::kernels, after a `Set` (bytes.h of the set).
+// Codes out of a panel. Included inside an anonymous namespace of coxswain::kernels, after bytes.h of the set.
 
 // Codes of part kPart of the units of a vector. Units of several words have each word of all outputs of a panel side by
 // side; the upper bits are the last.
