@@ -139,7 +139,7 @@ struct LinearKernel {
   uint32_t few_rows;
   uint32_t few_tile;
   void (*tile_few)(const TileArgs*);
-  // Bytes of activations that pass together over a panel, from 96 to 256 rows; 0: 96 rows. More rows read the weights
+  // Bytes of activations that pass together over a panel, from 96 to 512 rows; 0: 96 rows. More rows read the weights
   // less often, but have to stay in a near cache.
   uint32_t chunk_bytes;
   // Of int8: the bits of WeightFormat::encode(). Null: encode() makes them.
