@@ -175,8 +175,8 @@ double Bench::time_of(std::size_t m, const std::vector<const MatrixImage*>& matr
   }
   const std::vector<float> x = random_values(m * k);
   std::vector<float> y(m * n);
-  auto scratch =
-      require(tensor::AlignedBuffer::allocate(kernels::linear_scratch_bytes({.rows = m, .k = k})));
+  auto scratch = require(tensor::AlignedBuffer::allocate(
+      kernels::linear_scratch_bytes({.rows = m, .k = k, .n_threads = exec_.n_threads()})));
   const auto pass = [&] {
     for (const MatrixImage* matrix : matrices) {
       const kernels::LinearInput input{x.data(), matrix->k, m, matrix->k};

@@ -10,16 +10,20 @@
 namespace coxswain::kernels {
 namespace {
 
-// Rows that share one visit of a panel: accumulators of 24 to 128 KiB. Multiples of every row_tile, the larger one of
-// those with chunk_bytes.
+// Rows that share one visit of a panel: sums of 24 KiB. A multiple of every row_tile without chunk_rows.
 constexpr std::size_t kRowChunk = 96;
-constexpr std::size_t kRowChunkMax = 512;
 // Rows of a chunk where they are gathered: they are copied into the thread's own scratch.
 constexpr std::size_t kGatherChunk = 64;
 // Tasks per thread and row chunk: enough to even out a disturbed core, few enough to read long stretches.
 constexpr std::size_t kTasksPerThread = 8;
 // Values below which converting activations is not worth waking a thread.
 constexpr std::size_t kParallelValues = std::size_t{1} << 16;
+// Of a thread: its sums, of one tile of rows and of more. What is finished together lies side by side in a row, in
+// stretches that memory takes well, and sums and rows of a block share the second-level cache.
+constexpr std::size_t kFewSumBytes = std::size_t{128} << 10;
+constexpr std::size_t kSumBytes = std::size_t{512} << 10;
+// Outputs that are finished together at most.
+constexpr std::size_t kWidthMax = 256;
 // Gated results, in bytes, from which they are written past the caches. Narrow stretches of many rows are what caches
 // fetch and give up slowest.
 constexpr std::size_t kStreamBytes = std::size_t{4} << 20;
@@ -135,11 +139,8 @@ class Scratch {
 };
 
 // Chunks of about the same size, of whole tiles.
-std::size_t rows_of_chunk(std::size_t m, std::size_t stride_bytes, const LinearKernel& kernel) {
-  const std::size_t most =
-      kernel.chunk_bytes == 0
-          ? kRowChunk
-          : std::clamp(kernel.chunk_bytes / stride_bytes, kRowChunk, kRowChunkMax);
+std::size_t rows_of_chunk(std::size_t m, const LinearKernel& kernel) {
+  const std::size_t most = kernel.chunk_rows == 0 ? kRowChunk : kernel.chunk_rows;
   return round_up(ceil_div(m, ceil_div(m, most)), kernel.row_tile);
 }
 
@@ -152,6 +153,19 @@ bool streams(const LinearPiece& piece, std::size_t m) {
 void stream_floats(float* to, const float* from, std::size_t n) {
   for (std::size_t i = 0; i < n; i += 4) _mm_stream_ps(to + i, _mm_load_ps(from + i));
 }
+
+// `each` panels from first on, and as many from up on where it is not 0: a gate's.
+struct Panels {
+  std::size_t first;
+  std::size_t each;
+  std::size_t up;
+
+  std::size_t size() const { return up == 0 ? each : 2 * each; }
+  std::size_t end() const { return first + each; }
+  std::size_t operator[](std::size_t i) const {
+    return i < each ? first + i : up + first + i - each;
+  }
+};
 
 // One piece, some rows, seen by a task.
 class PieceRows {
@@ -166,43 +180,75 @@ class PieceRows {
         panel_bytes_(k_padded_ / kernel.unit_values * step_bytes_),
         n_groups_(kernel.group == 0 ? 0 : ceil_div(w_.k, kernel.group)) {}
 
-  // Sums of panels [panel, panel + n), acc_stride bytes apart.
-  void multiply(std::size_t panel,
-                std::size_t n,
-                const Rows& rows,
-                std::size_t n_rows,
-                std::byte* acc,
-                std::size_t acc_stride) const {
-    const bool in_chunks = !few_ && kernel_.chunk != nullptr;
-    for (std::size_t i = 0; i < n; ++i, acc += acc_stride) {
-      if (!in_chunks) {
-        multiply_tiles(panel + i, rows, n_rows, acc);
-        continue;
-      }
-      const bool pair = n_rows <= kernel_.pair_rows && i + 1 < n;
-      multiply_chunk(panel + i, rows, n_rows, acc, pair ? acc_stride : 0);
-      if (pair) ++i, acc += acc_stride;
+  // Rows of a chunk, and the sums of panels, acc_stride bytes apart.
+  struct Sums {
+    Rows rows;
+    std::size_t n_rows;
+    std::byte* acc;
+    std::size_t acc_stride;
+  };
+
+  // The products of some panels.
+  void multiply(const Panels& panels, const Sums& to) const {
+    if (few_ || kernel_.chunk == nullptr) {
+      for (std::size_t i = 0; i < panels.size(); ++i)
+        multiply_tiles(panels[i], to.rows, to.n_rows, to.acc + i * to.acc_stride);
+    } else if (to.n_rows > kernel_.row_tile) {
+      multiply_blocks(panels, to);
+    } else {
+      multiply_streams(panels, to);
     }
   }
 
-  void multiply_chunk(std::size_t panel,
-                      const Rows& rows,
-                      std::size_t n_rows,
-                      std::byte* acc,
-                      std::size_t next_acc) const {
-    TileArgs chunk{};
-    chunk.a = rows.data;
-    chunk.a_stride_bytes = rows.stride_bytes;
-    chunk.w = w_.bytes.data() + panel * panel_bytes_;
+  // All of k of panel after panel.
+  void multiply_streams(const Panels& panels, const Sums& to) const {
+    TileArgs chunk = chunk_of(to);
     chunk.k = k_padded_;
-    chunk.rows = n_rows;
-    chunk.acc = acc;
     chunk.first = true;
-    if (next_acc != 0) {
-      chunk.next_panel = panel_bytes_;
-      chunk.next_acc = next_acc;
+    chunk.n_panels = panels.each;
+    chunk.panel_bytes = panel_bytes_;
+    chunk.acc_bytes = to.acc_stride;
+    for (std::size_t i = 0; i < panels.size(); i += panels.each) {
+      chunk.w = w_.bytes.data() + panels[i] * panel_bytes_;
+      chunk.acc = to.acc + i * to.acc_stride;
+      kernel_.chunk(&chunk);
     }
-    kernel_.chunk(&chunk);
+  }
+
+  // A block of k of every panel before the next: as much of the rows as the second-level cache keeps. While one is
+  // worked on, the next is asked for.
+  void multiply_blocks(const Panels& panels, const Sums& to) const {
+    TileArgs chunk = chunk_of(to);
+    const std::size_t n_blocks = ceil_div(k_padded_, kernel_.k_block);
+    const auto weights = [&](std::size_t i, std::size_t block) {
+      return w_.bytes.data() + panels[i] * panel_bytes_ +
+             block * kernel_.k_block / kernel_.unit_values * step_bytes_;
+    };
+    for (std::size_t block = 0; block < n_blocks; ++block) {
+      const std::size_t k = block * kernel_.k_block;
+      chunk.a = to.rows.data + k * value_bytes(kernel_.form);
+      chunk.k = std::min<std::size_t>(kernel_.k_block, k_padded_ - k);
+      chunk.first = block == 0;
+      for (std::size_t i = 0; i < panels.size(); ++i) {
+        const bool last = i + 1 == panels.size();
+        const std::byte* const next = !last ? weights(i + 1, block)
+                                      : block + 1 < n_blocks
+                                          ? weights(0, block + 1)
+                                          : w_.bytes.data() + panels.end() * panel_bytes_;
+        chunk.w = weights(i, block);
+        chunk.acc = to.acc + i * to.acc_stride;
+        chunk.prefetch = reinterpret_cast<const char*>(next);
+        kernel_.chunk(&chunk);
+      }
+    }
+  }
+
+  static TileArgs chunk_of(const Sums& to) {
+    TileArgs chunk{};
+    chunk.a = to.rows.data;
+    chunk.a_stride_bytes = to.rows.stride_bytes;
+    chunk.rows = to.n_rows;
+    return chunk;
   }
 
   void multiply_tiles(std::size_t panel,
@@ -246,25 +292,21 @@ class PieceRows {
     std::size_t stride;
     bool accumulate = false;
   };
-  // Results of one panel and some rows, of which `acc` has the sums.
-  void finish(std::size_t panel,
-              std::size_t n_rows,
-              const float* row_scales,
-              const std::byte* acc,
-              const Place& to) const {
+  // Results of a panel, whose sums are the i-th of `from`.
+  void finish(std::size_t panel, const Sums& from, std::size_t i, const Place& to) const {
     const std::size_t column = panel * kernel_.panel;
     FinishArgs out{};
-    out.acc = acc;
+    out.acc = from.acc + i * from.acc_stride;
     out.tiled = kernel_.tiled && !few_;
     out.panel = kernel_.panel;
-    out.rows = n_rows;
+    out.rows = from.n_rows;
     out.n = std::min<std::size_t>(kernel_.panel, w_.n - column);
     out.y = to.y;
     out.y_stride = to.stride;
     out.bias = piece_.bias != nullptr ? piece_.bias + column : nullptr;
     out.accumulate = to.accumulate;
-    out.row_scales = row_scales;
-    if (row_scales != nullptr && kernel_.group == 0) {
+    out.row_scales = from.rows.scales;
+    if (out.row_scales != nullptr && kernel_.group == 0) {
       const std::byte* const image = w_.bytes.data();
       out.scales = reinterpret_cast<const float*>(image + w_.scales_at) + column;
       out.column_sums = reinterpret_cast<const std::int32_t*>(image + w_.sums_at) + column;
@@ -338,6 +380,7 @@ class Run {
   void multiply() {
     std::size_t n_tasks = 0;
     for (std::size_t i = 0; i < n_plans_; ++i) n_tasks += split(plans_[i], n_tasks);
+    sums_ = scratch_.take<std::byte>(exec_.n_threads() * kSumBytes);
     if (gathers_) {
       gathered_ = scratch_.take<Gathered>(exec_.n_threads());
       std::fill_n(gathered_, exec_.n_threads(), Gathered{});
@@ -412,9 +455,8 @@ class Run {
     plan.first_task = first_task;
     const std::size_t n = plan.piece->w->n;
     plan.n_panels = ceil_div(plan.piece->gate ? n / 2 : n, plan.kernel->panel);
-    plan.chunk_rows = plan.problem->gather != nullptr
-                          ? kGatherChunk
-                          : rows_of_chunk(m, plan.rows.stride_bytes, *plan.kernel);
+    plan.chunk_rows =
+        plan.problem->gather != nullptr ? kGatherChunk : rows_of_chunk(m, *plan.kernel);
     // Within a chunk each thread walks its own long stretch of panels, as memory and the prefetches of the next panel
     // want it, cut into pieces that another thread may take over. With several plans they share the pieces out.
     const std::size_t wanted = ceil_div(kTasksPerThread, n_plans_);
@@ -455,8 +497,6 @@ class Run {
                std::size_t row,
                std::size_t n_rows,
                std::size_t worker) {
-    alignas(64) std::byte acc[kRowChunkMax * kPanelMax * 4];
-    alignas(64) std::byte acc_up[kRowChunkMax * kPanelMax * 4];
     const LinearKernel& kernel = *plan.kernel;
     const bool few = kernel.few_rows != 0 && plan.problem->m <= kernel.few_rows;
     const PieceRows piece(kernel, *plan.piece, few);
@@ -468,65 +508,97 @@ class Run {
       rows.data += first * rows.stride_bytes;
       if (rows.scales != nullptr) rows.scales += first;
     }
-    const auto place = [&](std::size_t panel) {
-      return plan.piece->y + row * plan.piece->y_stride + panel * kernel.panel;
-    };
-    // One tile of rows reads as many panels as there is room for before its results: long stretches of weights.
-    const std::size_t panel_bytes = kSumRows * kernel.panel * sizeof(float);
-    const std::size_t few_rows = kernel.chunk != nullptr ? kSumRows : kernel.row_tile;
-    const bool is_one_tile = n_rows <= std::min(few_rows, kSumRows);
-    const std::size_t n_at_once = is_one_tile ? sizeof acc / panel_bytes : 1;
+    const std::size_t sum_bytes = round_up(n_rows, kSumRows) * kernel.panel * sizeof(float);
+    const PieceRows::Sums sums{rows, n_rows, sums_ + worker * kSumBytes, sum_bytes};
+    const std::size_t up = plan.piece->gate ? plan.n_panels : 0;
+    const std::size_t n_at_once = panels_at_once(kernel, sums, up == 0 ? 1 : 2);
+    float* const y = plan.piece->y + row * plan.piece->y_stride;
     for (std::size_t first = begin; first < end; first += n_at_once) {
-      const std::size_t n = std::min(n_at_once, end - first);
-      piece.multiply(first, n, rows, n_rows, acc, panel_bytes);
-      if (plan.piece->gate)
-        piece.multiply(plan.n_panels + first, n, rows, n_rows, acc_up, panel_bytes);
-      for (std::size_t i = 0; i < n; ++i) {
-        const std::size_t panel = first + i;
-        const std::byte* const sums = acc + i * panel_bytes;
-        if (plan.piece->gate) {
-          const Factors factors{n_rows, rows.scales, sums, acc_up + i * panel_bytes};
-          put_gated(plan, piece, panel, factors, place(panel));
-        } else {
-          piece.finish(panel,
-                       n_rows,
-                       rows.scales,
-                       sums,
-                       {place(panel), plan.piece->y_stride, call_.accumulate});
-        }
-      }
+      const Group group{{first, std::min(n_at_once, end - first), up}, sums, y};
+      piece.multiply(group.panels, sums);
+      put(plan, piece, group);
     }
     if (plan.streams) _mm_sfence();  // whoever sees that the task is done sees its results
   }
 
-  // What a gate and as many outputs come from.
-  struct Factors {
-    std::size_t n_rows;
-    const float* row_scales;
-    const std::byte* gate;
-    const std::byte* up;
+  // One tile of rows reads as many panels as there is room for before its results: long stretches of weights.
+  static std::size_t panels_at_once(const LinearKernel& kernel,
+                                    const PieceRows::Sums& sums,
+                                    std::size_t n_factors) {
+    const std::size_t few_rows = kernel.chunk != nullptr ? kSumRows : kernel.row_tile;
+    if (sums.n_rows <= std::min(few_rows, kSumRows)) return kFewSumBytes / sums.acc_stride;
+    if (kernel.chunk_rows == 0) return 1;
+    return std::min(kSumBytes / (n_factors * sums.acc_stride), kWidthMax / kernel.panel);
+  }
+
+  // Panels whose sums are there, and where the results of their rows go.
+  struct Group {
+    Panels panels;
+    PieceRows::Sums sums;
+    float* y;
   };
 
-  // activation(gate) * up, some rows at a time, which the first-level cache holds.
-  void put_gated(
-      const Plan& plan, const PieceRows& piece, std::size_t panel, const Factors& sums, float* y) {
-    constexpr std::size_t kPartRows = 64;
-    alignas(64) float gate[kPartRows * kPanelMax];
-    alignas(64) float up[kPartRows * kPanelMax];
+  // Results of a group, a few rows at a time: stretches of a row are written side by side.
+  void put(const Plan& plan, const PieceRows& piece, const Group& group) {
     const std::size_t width = plan.kernel->panel;
-    const auto kind = static_cast<ActivationKind>(*plan.piece->gate);
-    for (std::size_t row = 0; row < sums.n_rows; row += kPartRows) {
-      const std::size_t n_rows = std::min(kPartRows, sums.n_rows - row);
-      const std::size_t at = row * width * sizeof(float);
-      const float* const scales = sums.row_scales != nullptr ? sums.row_scales + row : nullptr;
-      piece.finish(panel, n_rows, scales, sums.gate + at, {gate, width});
-      piece.finish(plan.n_panels + panel, n_rows, scales, sums.up + at, {up, width});
-      for (std::size_t i = 0; i < n_rows; ++i) {
-        float* const factor = gate + i * width;
-        float* const to = y + (row + i) * plan.piece->y_stride;
-        ops_.activation(kind, factor, up + i * width, plan.streams ? factor : to, width);
-        if (plan.streams) stream_floats(to, factor, width);
+    const std::size_t n_at_once = kWidthMax / width;
+    const PieceRows::Sums& all = group.sums;
+    const std::size_t part_rows = group.panels.size() == 1 ? all.n_rows : kSumRows;
+    for (std::size_t row = 0; row < all.n_rows; row += part_rows) {
+      Rows rows;
+      if (all.rows.scales != nullptr) rows.scales = all.rows.scales + row;
+      const Group part{group.panels,
+                       {rows,
+                        std::min(part_rows, all.n_rows - row),
+                        all.acc + row * width * sizeof(float),
+                        all.acc_stride},
+                       group.y + row * plan.piece->y_stride};
+      for (std::size_t i = 0; i < group.panels.each; i += n_at_once) {
+        const std::size_t end = std::min(i + n_at_once, group.panels.each);
+        if (plan.piece->gate) {
+          put_gated(plan, piece, part, i, end);
+        } else {
+          put_plain(plan, piece, part, i, end);
+        }
       }
+    }
+  }
+
+  // Of the panels [begin, end) of a group.
+  void put_plain(const Plan& plan,
+                 const PieceRows& piece,
+                 const Group& group,
+                 std::size_t begin,
+                 std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      float* const y = group.y + group.panels[i] * plan.kernel->panel;
+      piece.finish(group.panels[i], group.sums, i, {y, plan.piece->y_stride, call_.accumulate});
+    }
+  }
+
+  // activation(gate) * up.
+  void put_gated(const Plan& plan,
+                 const PieceRows& piece,
+                 const Group& group,
+                 std::size_t begin,
+                 std::size_t end) {
+    alignas(64) float gate[kSumRows * kWidthMax];
+    alignas(64) float up[kSumRows * kWidthMax];
+    const Panels& panels = group.panels;
+    const std::size_t width = plan.kernel->panel;
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::size_t at = (i - begin) * width;
+      const std::size_t beside = panels.each + i;
+      piece.finish(panels[i], group.sums, i, {gate + at, kWidthMax});
+      piece.finish(panels[beside], group.sums, beside, {up + at, kWidthMax});
+    }
+    const auto kind = static_cast<ActivationKind>(*plan.piece->gate);
+    const std::size_t n = (end - begin) * width;
+    for (std::size_t r = 0; r < group.sums.n_rows; ++r) {
+      float* const factor = gate + r * kWidthMax;
+      float* const y = group.y + r * plan.piece->y_stride + panels[begin] * width;
+      ops_.activation(kind, factor, up + r * kWidthMax, plan.streams ? factor : y, n);
+      if (plan.streams) stream_floats(y, factor, n);
     }
   }
 
@@ -565,6 +637,7 @@ class Run {
   std::size_t n_conversions_ = 0;
   std::size_t k_max_ = 0;
   bool gathers_ = false;
+  std::byte* sums_ = nullptr;
   Gathered* gathered_ = nullptr;
   std::byte* gather_area_ = nullptr;
 };
@@ -574,7 +647,8 @@ class Run {
 std::size_t linear_scratch_bytes(const LinearShape& shape) {
   const std::size_t forms = shape.n_forms;
   std::size_t bytes = forms * (round_up(shape.rows * sizeof(float), 64) + 128 * shape.n_pieces +
-                               shape.rows * row_bytes(shape.k, kConvertedBytesMax));
+                               shape.rows * row_bytes(shape.k, kConvertedBytesMax)) +
+                      shape.n_threads * kSumBytes;
   if (shape.n_pieces > 1)
     bytes += round_up(shape.n_pieces * sizeof(Plan), 64) +
              round_up(shape.n_pieces * sizeof(Conversion), 64);

@@ -56,7 +56,8 @@ inline void run_linear(const KernelTable& table,
                        const LinearInput& input,
                        const LinearPiece& piece,
                        bool accumulate = false) {
-  auto scratch = scratch_of(linear_scratch_bytes({.rows = input.m, .k = input.k}));
+  auto scratch = scratch_of(
+      linear_scratch_bytes({.rows = input.m, .k = input.k, .n_threads = exec.n_threads()}));
   const LinearProblem problem{.m = input.m, .pieces = {&piece, 1}};
   table.linear(exec,
                {.inputs = {&input, 1},

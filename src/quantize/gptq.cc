@@ -171,7 +171,7 @@ Status InputMoments::add(const float* x,
   const kernels::LinearOps& ops = table.ops(kernels::formats::kFloat32);
   COXSWAIN_ASSIGN_OR_RETURN(tensor::AlignedBuffer scratch,
                             tensor::AlignedBuffer::allocate(kernels::linear_scratch_bytes(
-                                {.rows = k_, .k = kMomentRows, .n_pieces = 1, .n_forms = 1})));
+                                {.rows = k_, .k = kMomentRows, .n_threads = exec.n_threads()})));
   std::vector<float> turned;  // [k, rows of this time]
   for (std::size_t first = 0; first < m; first += kMomentRows) {
     const std::size_t rows = std::min(kMomentRows, m - first);

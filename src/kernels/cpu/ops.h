@@ -31,11 +31,13 @@ struct TileArgs {
   size_t k;               // values in the range; whole groups but for the last range
   size_t rows;            // 1 .. row_tile
   void* acc;
-  // Of chunk(), where not 0: the next panel's weights and sums lie so many bytes further, and are worked on as well.
-  size_t next_panel;
-  size_t next_acc;
-  bool first;            // start from zero instead of from acc
-  const char* prefetch;  // bytes wanted soon, or null
+  // Of chunk() for few rows: so many panels, whose weights and sums lie so many bytes apart.
+  size_t n_panels;
+  size_t panel_bytes;
+  size_t acc_bytes;
+  bool first;  // start from zero instead of from acc
+  const char*
+      prefetch;  // bytes wanted soon, or null; of chunk() for many rows: the block that comes next
   size_t prefetch_step;  // bytes per unit of the range; without prefetch: stream_ahead
   // Group formats: [groups, panel] words of parameters, the scale (float16) first, from the first group of the range.
   const uint16_t* scales;
@@ -125,9 +127,9 @@ struct LinearKernel {
   void (*convert_row)(const ConvertArgs*);  // null for kActivationF32
   void (*tile)(const TileArgs*);
   void (*finish)(const FinishArgs*);
-  // Where set, in tile()'s stead: all rows of a chunk by all of k of a panel, or of two for up to pair_rows rows.
+  // Where set, in tile()'s stead: more than row_tile rows, all of a chunk, by k_block of a panel; fewer by all of k of
+  // panels that lie side by side.
   void (*chunk)(const TileArgs*);
-  uint32_t pair_rows;
   // Whether chunk() leaves sums of 16 rows by 16 outputs side by side.
   bool tiled;
   // Tiles begin at multiples of this row; 0 counts as 1.
@@ -139,9 +141,9 @@ struct LinearKernel {
   uint32_t few_rows;
   uint32_t few_tile;
   void (*tile_few)(const TileArgs*);
-  // Bytes of activations that pass together over a panel, from 96 to 512 rows; 0: 96 rows. More rows read the weights
-  // less often, but have to stay in a near cache.
-  uint32_t chunk_bytes;
+  // Rows that pass together over a panel, a multiple of row_tile; 0: 96. More rows read the weights less often, and
+  // their sums take more of a near cache.
+  uint32_t chunk_rows;
   // Of int8: the bits of WeightFormat::encode(). Null: encode() makes them.
   void (*encode_row)(const EncodeArgs*);
 };

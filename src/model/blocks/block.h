@@ -47,8 +47,11 @@ struct BlockSizes {
 
   // Of calls of one problem with at most k inputs.
   std::uint64_t linear_scratch(std::size_t k) const {
-    return kernels::linear_scratch_bytes(
-        {.rows = n_rows, .k = k, .n_pieces = linear.n_pieces, .n_forms = linear.n_forms});
+    return kernels::linear_scratch_bytes({.rows = n_rows,
+                                          .k = k,
+                                          .n_pieces = linear.n_pieces,
+                                          .n_forms = linear.n_forms,
+                                          .n_threads = n_threads});
   }
 };
 

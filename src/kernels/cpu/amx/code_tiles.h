@@ -21,7 +21,7 @@ inline void use_code_tiles(LinearKernel* kernel, void (*tile)(const TileArgs*), 
   kernel->row_tile = kRowTile;
   kernel->row_unit = kTileRows;
   kernel->k_block = 2048;
-  kernel->chunk_bytes = UINT32_MAX;
+  kernel->chunk_rows = kRowTile;
   kernel->tile = tile;
 }
 

@@ -42,6 +42,7 @@ void convert_row(const ConvertArgs* args) {
   const __m512 factor = _mm512_set1_ps(inverse);
   const __m512i offset = _mm512_set1_epi32(128);
   for (size_t i = 0; i < c.k_padded; i += 16) {
+    _mm_prefetch(c.x + c.k + i, _MM_HINT_T0);
     const __m512i shifted = _mm512_add_epi32(quantised(c, i, factor), offset);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm512_cvtepi32_epi8(shifted));
   }
