@@ -42,7 +42,8 @@ wall_s and cpu_s. Members of the scenario, numbers unless said otherwise:
   replicas, prefill, decode, mixed, per_machine, layers, multicast
   step_s, decode_s, prompt_token_s, decode_context_s, prompt_context_s, step_prompt_tokens, batch_max, request_s
   blocks, block_tokens, prefill_rate, transfer_rate, parameter_bytes, peer_rate, host_rate, disk_rate, host_ttl_s
-  backlog_low_s, backlog_high_s, occupancy_low, occupancy_high, migration_low_s, migration_high_s, decode_prescale
+  backlog_low_s, backlog_high_s, use_max, occupancy_low, occupancy_high, migration_low_s, migration_high_s
+  decode_prescale
   min, max, decode_min, decode_max, loads_max, changes_max, chains_max, live, avoid_interference
   up_cooldown_s, down_cooldown_s, drain_s, warm_s, tick_s, window_s, sample_s
   ttft_limit_s, gap_limit_s: what counts as attained
@@ -101,6 +102,7 @@ constexpr std::array kMembers{
     Member{"host_ttl_s", [](SimOptions& o, double v) { o.planner.host_cache_ttl = of_seconds(v); }},
     Member{"backlog_low_s", [](SimOptions& o, double v) { o.planner.prefill_backlog_s.lower = v; }},
     Member{"backlog_high_s", [](SimOptions& o, double v) { o.planner.prefill_backlog_s.upper = v; }},
+    Member{"use_max", [](SimOptions& o, double v) { o.planner.prefill_use_max = v; }},
     Member{"occupancy_low", [](SimOptions& o, double v) { o.planner.decode_occupancy.lower = v; }},
     Member{"occupancy_high", [](SimOptions& o, double v) { o.planner.decode_occupancy.upper = v; }},
     Member{"migration_low_s", [](SimOptions& o, double v) { o.planner.migration_s.lower = v; }},

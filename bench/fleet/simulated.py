@@ -295,6 +295,74 @@ def e6(run):
     return {n: {k: of(n, k) for k in ("load_mean_s", "handover_p95_s")} for n in names}
 
 
+# Five minutes each, from these seconds on; the first two are those of --quick.
+BURSTS = (180, 840, 1400, 560, 1100, 1700)
+STEADY = (60, 1000, 500, 1400)
+# A trace's mean, of the prompt tokens that ten replicas compute. Bursts of `code` are ten times as high and more: at
+# 0.15 static full has too few for them.
+PARTS = [("code", 0.05, BURSTS), ("code", 0.1, BURSTS), ("code", 0.15, BURSTS), ("conv", 0.3, STEADY)]
+
+
+def e4_simulated(run):
+    run.says(
+        "simulation of 16 replicas, each a machine of its own, 1 + 1 at least and 10 + 6 at most, on cuts of 5 minutes; "
+        "bandwidth of peers : host memory : disk = 1 : 1.28 : 0.1, a load from peers 1.3 s"
+    )
+    fleet = fleet_of(16, 10, 6)
+    for arm in fleet["arms"][:3]:
+        arm.update(prefill=1, decode=1)
+    fleet["arms"].append({"name": "blitz 4 + 1", "executor": "blitz", "prefill": 4, "decode": 1, "min": 4})
+    names = [arm["name"] for arm in fleet["arms"]]
+    out, rows = {}, []
+    for trace, share, begins in PARTS:
+        path = conv_trace().with_name(f"azure_2023_{trace}.csv")
+        alone = [LLAMA_8B["step_s"] + LLAMA_8B["prompt_token_s"] * n_in for n_in, _ in lengths_of(path)]
+        scenario = {
+            "trace": str(path),
+            "seconds": 300,
+            "input_max": 4095,
+            "prompt_tokens_per_s": share * 10 * LLAMA_8B["prefill_rate"],
+            **LLAMA_8B,
+            **fleet,
+            "per_machine": 1,
+            "ttft_limit_s": 5 * statistics.mean(alone),
+        }
+        cuts = begins[:2] if run.quick else begins
+        part = f"{trace} {share}"
+        out[part] = [{a["name"]: a for a in simulate({**scenario, "from_s": at}, run.seed)["arms"]} for at in cuts]
+        for arm in names:
+            of = lambda key: [r[arm][key] for r in out[part]]
+            seconds = [shown(of(f"ttft_{which}_s")) for which in ("mean", "p95")]
+            within = shown([100 * v for v in of("attained")])
+            rows.append([f"{part}: {arm}", within, *seconds, shown(of("replica_hours")), shown(of("loads"))])
+    table(["trace, load: arm", "within 5 x %", "first mean s", "p95 s", "replica-hours", "loads"], rows)
+    for part in ("code 0.05", "code 0.1"):
+        check_e4(run, part, out[part])
+    bars = lambda key: [[interval([r[arm][key] for r in runs]) for runs in out.values()] for arm in names]
+    Figure("E4, simulated: 16 replicas", names, run.note).bars(
+        "first token, p95, s", list(out), bars("ttft_p95_s")
+    ).bars("replica-hours", list(out), bars("replica_hours")).write(run.svg(run.name))
+    return out
+
+
+def check_e4(run, part, runs):
+    """What e4 asks of fleets that run (real.py)."""
+    ratio = lambda key, other: statistics.median(r["blitz"][key] / r[other][key] for r in runs)
+    late = {other: ratio("ttft_p95_s", other) for other in ("serverless", "allcache")}
+    time = {other: ratio("replica_hours", other) for other in ("serverless", "static full")}
+    within = statistics.median(r["blitz"]["attained"] for r in runs)
+    run.check(
+        f"{part}: p95 of first tokens at most 0.6 of serverless ({late['serverless']:.2f})", late["serverless"] <= 0.6
+    )
+    run.check(f"{part}: and 0.7 to 1.0 of allcache ({late['allcache']:.2f})", 0.7 <= late["allcache"] <= 1.0)
+    run.check(f"{part}: replica-time at most 0.9 of serverless ({time['serverless']:.2f})", time["serverless"] <= 0.9)
+    run.check(
+        f"{part}: and 0.6 of static full ({time['static full']:.2f}), with 99 % within 5 times what prompts take "
+        f"({100 * within:.1f} %)",
+        time["static full"] <= 0.6 and within >= 0.99,
+    )
+
+
 # ---- when to disaggregate
 
 # The shape of Llama-3.2-1B in int8 on 2 cores (bench/step_costs.h, amx).

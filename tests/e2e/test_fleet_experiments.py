@@ -57,10 +57,11 @@ def test_a_burst_while_a_replica_loads_is_told_of_each_arm(tmp_path):
 
 @needs_simulator
 def test_simulated_experiments_write_tables_checks_and_figures(tmp_path):
-    run = experiment(tmp_path, "e5", "e6")
+    names = ("e5", "e6", "e4-simulated")
+    run = experiment(tmp_path, *names)
     if "skipped: no reference data" in run.stdout:
         pytest.skip("no reference data with traces")
-    held = [check["holds"] for name in ("e5", "e6") for check in document_of(tmp_path, run, name)["checks"]]
+    held = [check["holds"] for name in names for check in document_of(tmp_path, run, name)["checks"]]
     assert run.returncode == (0 if all(held) else 1), run.stdout + run.stderr
 
 

@@ -25,20 +25,29 @@ Range range_of(double amount, Bounds bounds, double of_one) {
   return out;
 }
 
-double load_seconds(const PlannerConfig& config, const Snapshot& snapshot) {
-  if (config.parameter_bytes <= 0.0 || config.executor == Executor::kStatic) return 0.0;
-  const bool peers =
-      config.executor == Executor::kBlitz &&
-      !rank_peers(snapshot.replicas, {.avoid_interference = config.avoid_interference}).empty();
-  const bool host = config.executor == Executor::kAllCache || !snapshot.host_copies.empty();
-  const double rate = peers  ? config.peer_bytes_per_s
-                      : host ? config.host_bytes_per_s
-                             : config.disk_bytes_per_s;
-  return config.parameter_bytes / rate;
-}
-
 double seconds_until(TimePoint at, TimePoint now) {
   return std::max(0.0, std::chrono::duration<double>(at - now).count());
+}
+
+// A peer that still loads has nothing to pass on before it has received it.
+double peer_load_seconds(const PlannerConfig& config, const Snapshot& snapshot, ReplicaLife peer) {
+  const double takes = config.parameter_bytes / config.peer_bytes_per_s;
+  const auto view = std::find_if(snapshot.replicas.begin(),
+                                 snapshot.replicas.end(),
+                                 [&](const ReplicaView& r) { return r.life == peer; });
+  if (view->residency != Residency::kLoading) return takes;
+  return std::max(takes, seconds_until(view->load_ends, snapshot.now));
+}
+
+double load_seconds(const PlannerConfig& config, const Snapshot& snapshot) {
+  if (config.parameter_bytes <= 0.0 || config.executor == Executor::kStatic) return 0.0;
+  if (config.executor == Executor::kBlitz) {
+    const auto peers =
+        rank_peers(snapshot.replicas, {.avoid_interference = config.avoid_interference});
+    if (!peers.empty()) return peer_load_seconds(config, snapshot, peers.front());
+  }
+  const bool host = config.executor == Executor::kAllCache || !snapshot.host_copies.empty();
+  return config.parameter_bytes / (host ? config.host_bytes_per_s : config.disk_bytes_per_s);
 }
 
 bool counts_for(const ReplicaView& replica, Role role) {
@@ -130,6 +139,10 @@ PlanInputs needs_of(const PlannerConfig& config, const Snapshot& snapshot) {
   if (!config.mixed) {
     prefill.include(moving);
     decode.include(moving);
+  }
+  if (!config.mixed && config.prefill_use_max > 0.0) {
+    const Bounds use{.lower = config.prefill_use_max, .upper = config.prefill_use_max};
+    prefill.include(range_of(snapshot.arriving_tokens_per_s, use, config.tokens_prefilled_per_s));
   }
   if (out.waiting_tokens > 0.0 || out.n_waiting > 0) {  // from zero, too
     prefill.include({1.0, 1.0});

@@ -3,8 +3,9 @@
 //
 // How many replicas a role needs follows BlitzScale (OSDI '25): a prompt backlog in seconds, KV occupancy, and the time
 // that KV needs to move, each with an upper bound below which nothing is added and a lower one above which nothing is
-// taken away. docs/fleet-control.md has the formulas. Beyond it: demand at the time when a load would arrive, measured
-// latencies against targets, a cool-down for each direction, limits of loads and of changes, scaling from zero.
+// taken away. docs/fleet-control.md has the formulas. Beyond it: demand at the time when a load would arrive, room for
+// the rate by now, measured latencies against targets, a cool-down for each direction, limits of loads and of changes,
+// scaling from zero.
 //
 // plan() is pure: the same snapshot, memory and constants give the same decisions. It commands; replicas may refuse
 // (replica_step.h), and the next snapshot shows what has become of it. Thread rule: none.
@@ -40,7 +41,9 @@ struct PlannerConfig {
   // A fleet without split roles: every replica does both, and takes the larger need.
   bool mixed = false;
   Bounds prefill_backlog_s{0.15, 0.4};  // time to compute the waiting prompts
-  Bounds decode_occupancy{0.45, 0.8};   // KV blocks in use, of all
+  // Prompt tokens that arrive, of those that prefill replicas compute; 0: any. A load comes too late for a backlog.
+  double prefill_use_max = 0.6;
+  Bounds decode_occupancy{0.45, 0.8};  // KV blocks in use, of all
   Bounds migration_s{0.0, 2.0};  // time to move the KV of prompts; lower 0: takes nothing away
   double tokens_prefilled_per_s = 13'000;    // of one replica
   double tokens_transferred_per_s = 20'000;  // of one replica

@@ -104,6 +104,47 @@ TEST(Needs, LookAtTheTimeWhenALoadWouldArrive) {
   EXPECT_EQ(needs_of(c, s).tokens_at_arrival, 13'000.0 + 2 * 20'000 - 3 * 13'000);
 }
 
+// The only decode replica sends already and the only prefill replica is a donor: the next load is passed on by the one
+// that loads, and is there when that one is, or a transfer later.
+TEST(Needs, ALoadComesFromOneThatLoads) {
+  PlannerConfig c = config();
+  c.parameter_bytes = 25e9;  // 2 s from a peer, 20 s from disk
+  Snapshot s = snapshot_of({replica(0, Role::kPrefill), replica(1, Role::kDecode)});
+  s.replicas[0].assist = Assist::kDonor;
+  s.replicas[1].sends_params = true;
+  EXPECT_EQ(needs_of(c, s).load_s, 20.0);
+  s.replicas.push_back(replica(2, Role::kPrefill));
+  s.replicas[2].residency = Residency::kLoading;
+  s.replicas[2].load_ends = kNow + seconds(1);
+  EXPECT_EQ(needs_of(c, s).load_s, 2.0);
+  s.replicas[2].load_ends = kNow + seconds(7);
+  EXPECT_EQ(needs_of(c, s).load_s, 7.0);
+}
+
+// Nothing waits, yet the replicas have to do more than 0.6 of what they can.
+TEST(Needs, KeepRoomForTheRate) {
+  PlannerConfig c = config();
+  c.parameter_bytes = 25e9;
+  Snapshot s = snapshot_of(
+      {replica(0, Role::kPrefill), replica(1, Role::kPrefill), replica(2, Role::kDecode)});
+  s.arriving_tokens_per_s = 15'000;
+  PlanInputs in = needs_of(c, s);
+  EXPECT_EQ(in.tokens_at_arrival, 0.0);
+  EXPECT_EQ(in.prefill.min, 2U);  // ceil(15000 / 7800)
+  EXPECT_EQ(in.prefill.delta, 0);
+  s.arriving_tokens_per_s = 16'000;
+  EXPECT_EQ(needs_of(c, s).prefill.delta, 1);
+  s.arriving_tokens_per_s = 7'000;
+  EXPECT_EQ(needs_of(c, s).prefill.delta, -1);
+  s.arriving_tokens_per_s = 16'000;
+  c.prefill_use_max = 0.0;
+  EXPECT_EQ(needs_of(c, s).prefill.delta, -1);
+  c.prefill_use_max = 0.6;
+  c.mixed = true;  // what they compute of prompts depends on what they generate
+  for (ReplicaView& each : s.replicas) each.role = Role::kMixed;
+  EXPECT_EQ(needs_of(c, s).prefill.delta, -1);
+}
+
 TEST(Needs, HeedLatenciesAboveTheirTargets) {
   PlannerConfig c = config();
   c.target_ttft = milliseconds(300);
@@ -169,6 +210,21 @@ TEST(Planner, LoadsInAChainWhoseTailIsLive) {
   }
   EXPECT_EQ(n_live, 1);
   EXPECT_EQ(from, (std::set{ReplicaId{1}, ReplicaId{2}, ReplicaId{3}}));
+}
+
+TEST(Planner, AChainGoesOnBehindOneThatLoads) {
+  std::vector<ReplicaView> fleet{
+      replica(0, Role::kPrefill), replica(1, Role::kDecode), replica(2, Role::kPrefill), cold(3)};
+  fleet[0].assist = Assist::kDonor;
+  fleet[1].sends_params = true;
+  fleet[2].residency = Residency::kLoading;
+  fleet[2].assist = Assist::kTarget;
+  fleet[2].load_ends = kNow + seconds(1);
+  const Plan made = plan(config(), {}, snapshot_of(fleet, 100'000));
+  ASSERT_NE(first(made, Choice::kLoad), nullptr);
+  const auto& load = std::get<Load>(first(made, Choice::kLoad)->command);
+  EXPECT_EQ(load.source.tier, SourceTier::kPeer);
+  EXPECT_EQ(load.source.peer.replica, ReplicaId{2});
 }
 
 TEST(Planner, ScalesFromZeroOverHostMemoryOrDisk) {

@@ -6,12 +6,18 @@
 namespace coxswain::fleet {
 namespace {
 
+// From here on a rank is of use only if there is none below it.
+constexpr int kLastResorts = 5;
+
 // Lower is better; empty if it cannot send.
 std::optional<int> rank_of(const ReplicaView& replica, const SourceOptions& options) {
-  if (replica.lost || replica.residency != Residency::kResident) return std::nullopt;
-  if (replica.assist != Assist::kNone || replica.sends_params) return std::nullopt;
+  if (replica.lost || replica.sends_params) return std::nullopt;
+  if (replica.residency == Residency::kLoading)
+    return replica.assist == Assist::kNone ? kLastResorts + 1 : kLastResorts + 2;
+  if (replica.residency == Residency::kAbsent || replica.assist != Assist::kNone)
+    return std::nullopt;
   if (replica.role == Role::kNone) return 1;
-  if (replica.role == Role::kPrefill) return options.avoid_interference ? 5 : 0;
+  if (replica.role == Role::kPrefill) return options.avoid_interference ? kLastResorts : 0;
   if (replica.draining) return 2;
   return replica.role == Role::kDecode ? 3 : 4;
 }
@@ -39,10 +45,9 @@ std::vector<ReplicaLife> rank_peers(std::span<const ReplicaView> replicas,
     if (options.peers && rank) ranked.emplace_back(*rank, replica.used_blocks, replica.life);
   }
   std::sort(ranked.begin(), ranked.end());
-  const bool others = !ranked.empty() && std::get<0>(ranked.front()) < 5;
   std::vector<ReplicaLife> out;
   for (const auto& [rank, used, life] : ranked) {
-    if (rank < 5 || !others) out.push_back(life);
+    if (rank < kLastResorts || rank == std::get<0>(ranked.front())) out.push_back(life);
   }
   return out;
 }

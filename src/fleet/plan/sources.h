@@ -52,8 +52,9 @@ struct SourceOptions {
   bool disk = true;
 };
 
-// Peers that can send now: warm, then draining, then decoding by rising use, then mixed ones likewise; prefill replicas
-// last, and only if nobody else is there. Who loads, assists or sends already is none.
+// Peers that can send now: warm, then draining, then decoding by rising use, then mixed ones likewise. Only if none of
+// these is there: prefill replicas; else those that load, which pass on what they receive (live targets, whose links
+// have more to do, if no other one loads). Who assists, has a backlog from its load or sends already is none.
 std::vector<ReplicaLife> rank_peers(std::span<const ReplicaView> replicas,
                                     const SourceOptions& options);
 

@@ -36,10 +36,26 @@ TEST(Sources, WhoeverSendsNoKvComesFirst) {
   EXPECT_EQ(ids(rank_peers({fleet.data(), 1}, {})), std::vector<std::uint32_t>{0});
 }
 
-TEST(Sources, WhoLoadsAssistsSendsOrIsLostIsNone) {
-  std::vector<ReplicaView> fleet(4, serving(0, Role::kDecode));
-  fleet[0].residency = Residency::kLoading;
+// What they receive they pass on; a live target sends to its donor, too.
+TEST(Sources, WhoLoadsIsOneIfNobodyElseIs) {
+  std::vector<ReplicaView> fleet{serving(0, Role::kPrefill),
+                                 serving(1, Role::kPrefill),
+                                 serving(2, Role::kDecode),
+                                 serving(3, Role::kPrefill)};
+  for (const std::size_t i : {0U, 1U, 2U}) fleet[i].residency = Residency::kLoading;
+  fleet[0].assist = Assist::kTarget;
+  EXPECT_EQ(ids(rank_peers(fleet, {})), std::vector<std::uint32_t>{3});
+  fleet[3].assist = Assist::kDonor;
+  EXPECT_EQ(ids(rank_peers(fleet, {})), (std::vector<std::uint32_t>{1, 2}));
+  fleet[1].sends_params = fleet[2].sends_params = true;
+  EXPECT_EQ(ids(rank_peers(fleet, {})), std::vector<std::uint32_t>{0});
+}
+
+TEST(Sources, WhoAssistsSendsIsEmptyOrIsLostIsNone) {
+  std::vector<ReplicaView> fleet(5, serving(0, Role::kDecode));
+  fleet[0].residency = Residency::kAbsent;
   fleet[1].assist = Assist::kDonor;
+  fleet[4].assist = Assist::kRefractory;
   fleet[2].sends_params = true;
   fleet[3].lost = true;
   EXPECT_TRUE(rank_peers(fleet, {}).empty());

@@ -34,6 +34,7 @@ Result<fleet::AutoscalerOptions> autoscaler_options(const options::OptionValues&
   plan.prefill_max = plan.decode_max = static_cast<std::uint32_t>(n_replicas);
   plan.prefill_backlog_s = {seconds(values.get<"planner-backlog-low-ms">()),
                             seconds(values.get<"planner-backlog-high-ms">())};
+  plan.prefill_use_max = values.get<"planner-use-max">();
   plan.decode_occupancy = {values.get<"planner-occupancy-low">(),
                            values.get<"planner-occupancy-high">()};
   plan.migration_s.upper = seconds(values.get<"planner-migration-high-ms">());

@@ -33,6 +33,7 @@ TEST(AutoscaleSetup, DefaultsAreThePlanners) {
   const fleet::PlannerConfig given;
   EXPECT_EQ(out->planner.prefill_backlog_s.lower, given.prefill_backlog_s.lower);
   EXPECT_EQ(out->planner.prefill_backlog_s.upper, given.prefill_backlog_s.upper);
+  EXPECT_EQ(out->planner.prefill_use_max, given.prefill_use_max);
   EXPECT_EQ(out->planner.decode_occupancy.lower, given.decode_occupancy.lower);
   EXPECT_EQ(out->planner.decode_occupancy.upper, given.decode_occupancy.upper);
   EXPECT_EQ(out->planner.migration_s.upper, given.migration_s.upper);
@@ -54,6 +55,7 @@ TEST(AutoscaleSetup, WhatIsGivenHolds) {
                                "--planner-prefill-rate=70",
                                "--planner-transfer-rate=90",
                                "--planner-start-ms=1500",
+                               "--planner-use-max=0.9",
                                "--planner-warm-ttl-ms=5"},
                               {Role::kPrefill, Role::kDecode});
   ASSERT_EQ(out.status(), Status());
@@ -62,6 +64,7 @@ TEST(AutoscaleSetup, WhatIsGivenHolds) {
   EXPECT_EQ(out->planner.tokens_prefilled_per_s, 70.0);
   EXPECT_EQ(out->planner.tokens_transferred_per_s, 90.0);
   EXPECT_EQ(out->measured.start_s, 1.5);
+  EXPECT_EQ(out->planner.prefill_use_max, 0.9);
   EXPECT_FALSE(out->planner.mixed || out->measured.prefill || out->measured.transfer);
   EXPECT_FALSE(out->measures_start);
   EXPECT_TRUE(out->dry_run);
