@@ -36,8 +36,8 @@ struct TileArgs {
   size_t panel_bytes;
   size_t acc_bytes;
   bool first;  // start from zero instead of from acc
-  const char*
-      prefetch;  // bytes wanted soon, or null; of chunk() for many rows: the block that comes next
+  // Bytes wanted soon, or null; of chunk() for many rows: the block that comes next.
+  const char* prefetch;
   size_t prefetch_step;  // bytes per unit of the range; without prefetch: stream_ahead
   // Group formats: [groups, panel] words of parameters, the scale (float16) first, from the first group of the range.
   const uint16_t* scales;
