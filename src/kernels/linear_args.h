@@ -62,7 +62,7 @@ struct LinearShape {
   std::size_t k = 0;          // of the widest input
   std::size_t n_pieces = 1;   // of all problems together
   std::size_t n_forms = 1;    // formats with different arithmetic that meet one input
-  std::size_t n_threads = 1;  // of the ExecContext
+  std::size_t n_threads = 1;  // of the ExecContext that runs the call
   bool gathers = false;
 };
 std::size_t linear_scratch_bytes(const LinearShape& shape);

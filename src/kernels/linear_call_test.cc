@@ -79,8 +79,11 @@ TEST(LinearCall, PiecesOfDifferentFormatsWriteSideBySide) {
       const LinearInput input{x.data(), k, m, k};
       const LinearProblem problem{.m = m, .pieces = pieces};
       ExecContext exec(3);
-      auto scratch = testing::scratch_of(linear_scratch_bytes(
-          {.rows = m, .k = k, .n_pieces = pieces.size(), .n_forms = pieces.size()}));
+      auto scratch = testing::scratch_of(linear_scratch_bytes({.rows = m,
+                                                               .k = k,
+                                                               .n_pieces = pieces.size(),
+                                                               .n_forms = pieces.size(),
+                                                               .n_threads = 3}));
       table->linear(exec,
                     {.inputs = {&input, 1}, .problems = {&problem, 1}, .scratch = scratch.bytes()});
       for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -156,7 +159,7 @@ TEST(LinearCall, ProblemsTakeStretchesOfSeveralInputs) {
                                       {.input = 1, .m = 4, .pieces = {&pieces[2], 1}}};
     ExecContext exec(2);
     auto scratch = testing::scratch_of(
-        linear_scratch_bytes({.rows = 13, .k = 300, .n_pieces = 3, .n_forms = 2}));
+        linear_scratch_bytes({.rows = 13, .k = 300, .n_pieces = 3, .n_forms = 2, .n_threads = 2}));
     table->linear(exec, {.inputs = inputs, .problems = problems, .scratch = scratch.bytes()});
     EXPECT_EQ(y1, alone(*table, first, a, {0, 1, 2}));
     EXPECT_EQ(y2, alone(*table, second, a, {3, 4, 5, 6, 7, 8}));
