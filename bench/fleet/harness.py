@@ -381,6 +381,27 @@ def figures(answers):
     }
 
 
+def check_e4(run, part, arms, ours, time_key):
+    """What e4 asks of `ours`; arms: of each name the figures of its runs, of the same requests in turn."""
+
+    def ratio(key, other):
+        return statistics.median(a[key] / b[key] for a, b in zip(arms[ours], arms[other]))
+
+    late = {other: ratio("ttft_p95_s", other) for other in ("serverless", "allcache")}
+    spent = {other: ratio(time_key, other) for other in ("serverless", "static full")}
+    within = statistics.median(r["attained"] for r in arms[ours])
+    run.check(
+        f"{part}: p95 of first tokens at most 0.6 of serverless ({late['serverless']:.2f})", late["serverless"] <= 0.6
+    )
+    run.check(f"{part}: and 0.7 to 1.0 of allcache ({late['allcache']:.2f})", 0.7 <= late["allcache"] <= 1.0)
+    run.check(f"{part}: replica-time at most 0.9 of serverless ({spent['serverless']:.2f})", spent["serverless"] <= 0.9)
+    run.check(
+        f"{part}: and 0.6 of static full ({spent['static full']:.2f}), with 99 % within 5 times what prompts take "
+        f"({100 * within:.1f} %)",
+        spent["static full"] <= 0.6 and within >= 0.99,
+    )
+
+
 def cut(path, from_s, seconds, factor=1.0, speed=1.0, input_max=1500, output_max=400):
     """Rows of a trace; lengths times `factor`, `speed` times as fast."""
     rows = []

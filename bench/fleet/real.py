@@ -15,6 +15,7 @@ from harness import (
     Costs,
     Fleet,
     budgets,
+    check_e4,
     conv_trace,
     cut,
     figures,
@@ -175,22 +176,7 @@ def e4(run):
             )
         out[name] = got
     table(["trace: arm", "first p50 ms", "p95 ms", "within 5 x %", "gap p95 ms", "replica-s"], rows)
-    ratio = lambda key, other: statistics.median(
-        a[key] / b[key] for a, b in zip(out["code"]["peers"], out["code"][other])
-    )
-    late = {other: ratio("ttft_p95_s", other) for other in ("serverless", "allcache")}
-    time_ = {other: ratio("replica_s", other) for other in ("serverless", "static full")}
-    within = statistics.median(r["attained"] for r in out["code"]["peers"])
-    run.check(
-        f"code: p95 of first tokens at most 0.6 of serverless ({late['serverless']:.2f})", late["serverless"] <= 0.6
-    )
-    run.check(f"code: and 0.7 to 1.0 of allcache ({late['allcache']:.2f})", 0.7 <= late["allcache"] <= 1.0)
-    run.check(f"code: replica-time at most 0.9 of serverless ({time_['serverless']:.2f})", time_["serverless"] <= 0.9)
-    run.check(
-        f"code: and 0.6 of static full ({time_['static full']:.2f}), with 99 % within 5 times "
-        f"what a prompt takes ({100 * within:.1f} %)",
-        time_["static full"] <= 0.6 and within >= 0.99,
-    )
+    check_e4(run, "code", out["code"], "peers", "replica_s")
     run.check(
         "static half is worse than full in first tokens, in each trace",
         all(

@@ -5,10 +5,15 @@
 #include <cstring>
 #include <xmmintrin.h>
 
+#include "base/numbers.h"
 #include "kernels/cpu/ops.h"
+#include "kernels/linear_piece.h"
 
 namespace coxswain::kernels {
 namespace {
+
+using base::ceil_div;
+using base::round_up;
 
 // Rows that share one visit of a panel: sums of 24 KiB. A multiple of every row_tile without chunk_rows.
 constexpr std::size_t kRowChunk = 96;
@@ -32,57 +37,20 @@ constexpr std::size_t kSumRows = 16;  // of tiled sums
 constexpr std::size_t kValueBytesMax = sizeof(float);
 constexpr std::size_t kConvertedBytesMax = 2;
 
-constexpr std::size_t ceil_div(std::size_t a, std::size_t b) {
-  return (a + b - 1) / b;
-}
-constexpr std::size_t round_up(std::size_t a, std::size_t b) {
-  return ceil_div(a, b) * b;
-}
-
 // Values, then where the sums of groups start. Not a multiple of 4 KiB apart, so that rows do not meet in one set of
 // the first-level cache.
 constexpr std::size_t row_bytes(std::size_t k, std::size_t value_bytes) {
-  return round_up(k, 64) * value_bytes + 64;
-}
-
-std::size_t value_bytes(ActivationForm form) {
-  switch (form) {
-    case kActivationF32:
-      return 4;
-    case kActivationBf16:
-    case kActivationS16:
-      return 2;
-    case kActivationU8:
-    case kActivationS8:
-      return 1;
-  }
-  return 0;
-}
-
-std::size_t starts_of_group(const LinearKernel& kernel) {
-  return std::max<std::size_t>(kernel.group_starts, 1);
-}
-
-// Offset of a converted row's starts.
-std::size_t starts_at(std::size_t k, const LinearKernel& kernel) {
-  return round_up(k, 64) * value_bytes(kernel.form);
+  return round_up<std::size_t>(k, 64) * value_bytes + 64;
 }
 
 std::size_t converted_row_bytes(std::size_t k, const LinearKernel& kernel) {
   const std::size_t starts =
-      kernel.group == 0
-          ? 0
-          : round_up(ceil_div(k, kernel.group) * starts_of_group(kernel) * sizeof(std::int32_t),
-                     64);
+      kernel.group == 0 ? 0
+                        : round_up<std::size_t>(ceil_div<std::size_t>(k, kernel.group) *
+                                                    starts_of_group(kernel) * sizeof(std::int32_t),
+                                                64);
   return row_bytes(k, value_bytes(kernel.form)) + starts;
 }
-
-// Converted activations, or x itself.
-struct Rows {
-  const std::byte* data = nullptr;
-  std::size_t stride_bytes = 0;
-  const float* scales = nullptr;
-};
 
 // One input in the form of one kernel.
 struct Conversion {
@@ -98,7 +66,7 @@ struct Plan {
   const LinearProblem* problem = nullptr;
   const LinearPiece* piece = nullptr;
   const LinearKernel* kernel = nullptr;
-  Rows rows;  // of the whole input
+  ConvertedRows rows;  // of the whole input
   std::size_t first_task = 0;
   std::size_t n_panels = 0;
   std::size_t n_slots = 0;
@@ -125,7 +93,7 @@ class Scratch {
 
   template <typename T>
   T* take(std::size_t n) {
-    const std::size_t bytes = round_up(n * sizeof(T), 64);
+    const std::size_t bytes = round_up<std::size_t>(n * sizeof(T), 64);
     assert(bytes <= left_);
     std::byte* const at = next_;
     next_ += bytes;
@@ -141,7 +109,8 @@ class Scratch {
 // Chunks of about the same size, of whole tiles.
 std::size_t rows_of_chunk(std::size_t m, const LinearKernel& kernel) {
   const std::size_t most = kernel.chunk_rows == 0 ? kRowChunk : kernel.chunk_rows;
-  return round_up(ceil_div(m, ceil_div(m, most)), kernel.row_tile);
+  return round_up<std::size_t>(ceil_div<std::size_t>(m, ceil_div<std::size_t>(m, most)),
+                               kernel.row_tile);
 }
 
 bool streams(const LinearPiece& piece, std::size_t m) {
@@ -153,189 +122,6 @@ bool streams(const LinearPiece& piece, std::size_t m) {
 void stream_floats(float* to, const float* from, std::size_t n) {
   for (std::size_t i = 0; i < n; i += 4) _mm_stream_ps(to + i, _mm_load_ps(from + i));
 }
-
-// `each` panels from first on, and as many from up on where it is not 0: a gate's.
-struct Panels {
-  std::size_t first;
-  std::size_t each;
-  std::size_t up;
-
-  std::size_t size() const { return up == 0 ? each : 2 * each; }
-  std::size_t end() const { return first + each; }
-  std::size_t operator[](std::size_t i) const {
-    return i < each ? first + i : up + first + i - each;
-  }
-};
-
-// One piece, some rows, seen by a task.
-class PieceRows {
- public:
-  PieceRows(const LinearKernel& kernel, const LinearPiece& piece, bool few)
-      : kernel_(kernel),
-        piece_(piece),
-        w_(*piece.w),
-        few_(few),
-        k_padded_(round_up(w_.k, kernel.k_multiple)),
-        step_bytes_(std::size_t{kernel.panel} * kernel.unit_bytes),
-        panel_bytes_(k_padded_ / kernel.unit_values * step_bytes_),
-        n_groups_(kernel.group == 0 ? 0 : ceil_div(w_.k, kernel.group)) {}
-
-  // Rows of a chunk, and the sums of panels, acc_stride bytes apart.
-  struct Sums {
-    Rows rows;
-    std::size_t n_rows;
-    std::byte* acc;
-    std::size_t acc_stride;
-  };
-
-  // The products of some panels.
-  void multiply(const Panels& panels, const Sums& to) const {
-    if (few_ || kernel_.chunk == nullptr) {
-      for (std::size_t i = 0; i < panels.size(); ++i)
-        multiply_tiles(panels[i], to.rows, to.n_rows, to.acc + i * to.acc_stride);
-    } else if (to.n_rows > kernel_.row_tile) {
-      multiply_blocks(panels, to);
-    } else {
-      multiply_streams(panels, to);
-    }
-  }
-
-  // All of k of panel after panel.
-  void multiply_streams(const Panels& panels, const Sums& to) const {
-    TileArgs chunk = chunk_of(to);
-    chunk.k = k_padded_;
-    chunk.first = true;
-    chunk.n_panels = panels.each;
-    chunk.panel_bytes = panel_bytes_;
-    chunk.acc_bytes = to.acc_stride;
-    for (std::size_t i = 0; i < panels.size(); i += panels.each) {
-      chunk.w = w_.bytes.data() + panels[i] * panel_bytes_;
-      chunk.acc = to.acc + i * to.acc_stride;
-      kernel_.chunk(&chunk);
-    }
-  }
-
-  // A block of k of every panel before the next: as much of the rows as the second-level cache keeps. While one is
-  // worked on, the next is asked for.
-  void multiply_blocks(const Panels& panels, const Sums& to) const {
-    TileArgs chunk = chunk_of(to);
-    const std::size_t n_blocks = ceil_div(k_padded_, kernel_.k_block);
-    const auto weights = [&](std::size_t i, std::size_t block) {
-      return w_.bytes.data() + panels[i] * panel_bytes_ +
-             block * kernel_.k_block / kernel_.unit_values * step_bytes_;
-    };
-    for (std::size_t block = 0; block < n_blocks; ++block) {
-      const std::size_t k = block * kernel_.k_block;
-      chunk.a = to.rows.data + k * value_bytes(kernel_.form);
-      chunk.k = std::min<std::size_t>(kernel_.k_block, k_padded_ - k);
-      chunk.first = block == 0;
-      for (std::size_t i = 0; i < panels.size(); ++i) {
-        const bool last = i + 1 == panels.size();
-        const std::byte* const next = !last ? weights(i + 1, block)
-                                      : block + 1 < n_blocks
-                                          ? weights(0, block + 1)
-                                          : w_.bytes.data() + panels.end() * panel_bytes_;
-        chunk.w = weights(i, block);
-        chunk.acc = to.acc + i * to.acc_stride;
-        chunk.prefetch = reinterpret_cast<const char*>(next);
-        kernel_.chunk(&chunk);
-      }
-    }
-  }
-
-  static TileArgs chunk_of(const Sums& to) {
-    TileArgs chunk{};
-    chunk.a = to.rows.data;
-    chunk.a_stride_bytes = to.rows.stride_bytes;
-    chunk.rows = to.n_rows;
-    return chunk;
-  }
-
-  void multiply_tiles(std::size_t panel,
-                      const Rows& rows,
-                      std::size_t n_rows,
-                      std::byte* acc) const {
-    const std::byte* w = w_.bytes.data() + panel * panel_bytes_;
-    const std::size_t n_tiles = ceil_div(n_rows, few_ ? kernel_.few_tile : kernel_.row_tile);
-    const std::size_t unit = few_ || kernel_.row_unit == 0 ? 1 : kernel_.row_unit;
-    const auto run_tile = few_ ? kernel_.tile_few : kernel_.tile;
-    const std::size_t k_block = n_tiles == 1 ? k_padded_ : kernel_.k_block;
-    const std::size_t value = value_bytes(kernel_.form);
-    TileArgs tile{};
-    tile.a_stride_bytes = rows.stride_bytes;
-    for (std::size_t k = 0; k < k_padded_; k += k_block) {
-      tile.k = std::min(k_block, k_padded_ - k);
-      tile.w = w + k / kernel_.unit_values * step_bytes_;
-      tile.first = k == 0;
-      const std::size_t n_steps = tile.k / kernel_.unit_values;
-      // While these rows are worked on, the next block comes nearer: each tile asks for its share.
-      const char* next =
-          n_tiles == 1 ? nullptr : static_cast<const char*>(tile.w) + n_steps * step_bytes_;
-      tile.prefetch_step = n_tiles == 1 ? kernel_.stream_ahead : step_bytes_ / n_tiles;
-      for (std::size_t t = 0; t < n_tiles; ++t) {
-        const std::size_t first = round_up(n_rows * t / n_tiles, unit);
-        tile.rows = std::min(n_rows, round_up(n_rows * (t + 1) / n_tiles, unit)) - first;
-        const std::byte* const row = rows.data + first * rows.stride_bytes;
-        tile.a = row + k * value;
-        if (kernel_.group != 0) use_groups(panel, k / kernel_.group, row, tile);
-        tile.acc = acc + first * kernel_.panel * 4;
-        tile.prefetch = next;
-        run_tile(&tile);
-        if (next != nullptr) next += n_steps * tile.prefetch_step;
-      }
-    }
-  }
-
-  // Where results of a panel go: [rows, outputs of the panel].
-  struct Place {
-    float* y;
-    std::size_t stride;
-    bool accumulate = false;
-  };
-  // Results of a panel, whose sums are the i-th of `from`.
-  void finish(std::size_t panel, const Sums& from, std::size_t i, const Place& to) const {
-    const std::size_t column = panel * kernel_.panel;
-    FinishArgs out{};
-    out.acc = from.acc + i * from.acc_stride;
-    out.tiled = kernel_.tiled && !few_;
-    out.panel = kernel_.panel;
-    out.rows = from.n_rows;
-    out.n = std::min<std::size_t>(kernel_.panel, w_.n - column);
-    out.y = to.y;
-    out.y_stride = to.stride;
-    out.bias = piece_.bias != nullptr ? piece_.bias + column : nullptr;
-    out.accumulate = to.accumulate;
-    out.row_scales = from.rows.scales;
-    if (out.row_scales != nullptr && kernel_.group == 0) {
-      const std::byte* const image = w_.bytes.data();
-      out.scales = reinterpret_cast<const float*>(image + w_.scales_at) + column;
-      out.column_sums = reinterpret_cast<const std::int32_t*>(image + w_.sums_at) + column;
-      out.activation_offset = kernel_.form == kActivationU8 ? 128 : 0;
-    }
-    kernel_.finish(&out);
-  }
-
- private:
-  void use_groups(std::size_t panel,
-                  std::size_t group,
-                  const std::byte* row,
-                  TileArgs& tile) const {
-    const auto* scales = reinterpret_cast<const std::uint16_t*>(w_.bytes.data() + w_.scales_at);
-    tile.scales = scales + (panel * n_groups_ + group) * kernel_.panel *
-                               (w_.ops->format->scale_bytes / sizeof(std::uint16_t));
-    tile.a_starts = reinterpret_cast<const std::int32_t*>(row + starts_at(w_.k, kernel_)) +
-                    group * starts_of_group(kernel_);
-  }
-
-  const LinearKernel& kernel_;
-  const LinearPiece& piece_;
-  const MatrixImage& w_;
-  const bool few_;
-  const std::size_t k_padded_;
-  const std::size_t step_bytes_;  // of a panel, for one unit of every output
-  const std::size_t panel_bytes_;
-  const std::size_t n_groups_;
-};
 
 // A call, cut into tasks.
 class Run {
@@ -405,7 +191,7 @@ class Run {
   }
 
   // Where the rows of an input will be in the form of this kernel.
-  Rows converted(std::size_t index, const LinearKernel& kernel) {
+  ConvertedRows converted(std::size_t index, const LinearKernel& kernel) {
     const LinearInput& input = call_.inputs[index];
     if (kernel.form == kActivationF32)
       return {reinterpret_cast<const std::byte*>(input.x), input.stride * sizeof(float), nullptr};
@@ -434,7 +220,7 @@ class Run {
       const LinearInput& input = call_.inputs[c.input];
       ConvertArgs args{};
       args.k = input.k;
-      args.k_padded = round_up(input.k, c.kernel->k_multiple);
+      args.k_padded = round_up<std::size_t>(input.k, c.kernel->k_multiple);
       for (std::size_t at = std::max(begin, first); at < std::min(end, first + input.m); ++at) {
         const std::size_t row = at - first;
         std::byte* const data = c.data + row * c.stride_bytes;
@@ -454,16 +240,16 @@ class Run {
     const std::size_t m = plan.problem->m;
     plan.first_task = first_task;
     const std::size_t n = plan.piece->w->n;
-    plan.n_panels = ceil_div(plan.piece->gate ? n / 2 : n, plan.kernel->panel);
+    plan.n_panels = ceil_div<std::size_t>(plan.piece->gate ? n / 2 : n, plan.kernel->panel);
     plan.chunk_rows =
         plan.problem->gather != nullptr ? kGatherChunk : rows_of_chunk(m, *plan.kernel);
     // Within a chunk each thread walks its own long stretch of panels, as memory and the prefetches of the next panel
     // want it, cut into pieces that another thread may take over. With several plans they share the pieces out.
-    const std::size_t wanted = ceil_div(kTasksPerThread, n_plans_);
+    const std::size_t wanted = ceil_div<std::size_t>(kTasksPerThread, n_plans_);
     const std::size_t pieces = std::clamp<std::size_t>(plan.n_panels / n_threads, 1, wanted);
     plan.n_slots = std::min(plan.n_panels, n_threads * pieces);
     plan.slots_per_thread = plan.n_slots == n_threads * pieces ? pieces : 0;
-    return plan.n_slots * ceil_div(m, plan.chunk_rows);
+    return plan.n_slots * ceil_div<std::size_t>(m, plan.chunk_rows);
   }
 
   void task(std::size_t i, std::size_t worker) {
@@ -500,7 +286,7 @@ class Run {
     const LinearKernel& kernel = *plan.kernel;
     const bool few = kernel.few_rows != 0 && plan.problem->m <= kernel.few_rows;
     const PieceRows piece(kernel, *plan.piece, few);
-    Rows rows = plan.rows;
+    ConvertedRows rows = plan.rows;
     if (plan.problem->gather != nullptr) {
       rows = gather(plan, row, n_rows, worker);
     } else {
@@ -508,7 +294,8 @@ class Run {
       rows.data += first * rows.stride_bytes;
       if (rows.scales != nullptr) rows.scales += first;
     }
-    const std::size_t sum_bytes = round_up(n_rows, kSumRows) * kernel.panel * sizeof(float);
+    const std::size_t sum_bytes =
+        round_up<std::size_t>(n_rows, kSumRows) * kernel.panel * sizeof(float);
     const PieceRows::Sums sums{rows, n_rows, sums_ + worker * kSumBytes, sum_bytes};
     const std::size_t up = plan.piece->gate ? plan.n_panels : 0;
     const std::size_t n_at_once = panels_at_once(kernel, sums, up == 0 ? 1 : 2);
@@ -545,7 +332,7 @@ class Run {
     const PieceRows::Sums& all = group.sums;
     const std::size_t part_rows = group.panels.size() == 1 ? all.n_rows : kSumRows;
     for (std::size_t row = 0; row < all.n_rows; row += part_rows) {
-      Rows rows;
+      ConvertedRows rows;
       if (all.rows.scales != nullptr) rows.scales = all.rows.scales + row;
       const Group part{group.panels,
                        {rows,
@@ -603,7 +390,7 @@ class Run {
   }
 
   // Copies of the chosen rows, side by side; kept for the next task of the thread.
-  Rows gather(const Plan& plan, std::size_t row, std::size_t n_rows, std::size_t worker) {
+  ConvertedRows gather(const Plan& plan, std::size_t row, std::size_t n_rows, std::size_t worker) {
     std::byte* const area = gather_area_ + worker * gather_bytes(k_max_);
     auto* const scales = reinterpret_cast<float*>(area);
     std::byte* const data = area + kGatherChunk * sizeof(float);
@@ -646,16 +433,17 @@ class Run {
 
 std::size_t linear_scratch_bytes(const LinearShape& shape) {
   const std::size_t forms = shape.n_forms;
-  std::size_t bytes = forms * (round_up(shape.rows * sizeof(float), 64) + 128 * shape.n_pieces +
-                               shape.rows * row_bytes(shape.k, kConvertedBytesMax)) +
-                      shape.n_threads * kSumBytes;
+  std::size_t bytes =
+      forms * (round_up<std::size_t>(shape.rows * sizeof(float), 64) + 128 * shape.n_pieces +
+               shape.rows * row_bytes(shape.k, kConvertedBytesMax)) +
+      shape.n_threads * kSumBytes;
   if (shape.n_pieces > 1)
-    bytes += round_up(shape.n_pieces * sizeof(Plan), 64) +
-             round_up(shape.n_pieces * sizeof(Conversion), 64);
+    bytes += round_up<std::size_t>(shape.n_pieces * sizeof(Plan), 64) +
+             round_up<std::size_t>(shape.n_pieces * sizeof(Conversion), 64);
   if (shape.gathers)
-    bytes += round_up(shape.n_threads * sizeof(Gathered), 64) +
-             shape.n_threads * round_up(gather_bytes(shape.k), 64);
-  return round_up(bytes, 64);
+    bytes += round_up<std::size_t>(shape.n_threads * sizeof(Gathered), 64) +
+             shape.n_threads * round_up<std::size_t>(gather_bytes(shape.k), 64);
+  return round_up<std::size_t>(bytes, 64);
 }
 
 bool can_gate(const MatrixImage& w) {
