@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "base/numbers.h"
 #include "kernels/cache_type.h"
 #include "kernels/for_rows.h"
 
@@ -13,9 +14,7 @@ namespace {
 
 static_assert(kAttentionPartition == kPositionsMax);
 
-constexpr std::size_t ceil_div(std::size_t a, std::size_t b) {
-  return (a + b - 1) / b;
-}
+using base::ceil_div;
 
 AttentionShape shape_of(const AttentionArgs& args) {
   AttentionShape shape{};
@@ -51,6 +50,16 @@ struct Cut {
   std::size_t rows = 1;
 };
 
+std::size_t tasks_of(const AttentionSequence& sequence, const AttentionArgs& args, const Cut& cut) {
+  return ceil_div(sequence.n_rows, cut.rows) * args.cache.n_kv_heads * cut.head_pieces;
+}
+
+std::size_t n_tasks(const AttentionArgs& args, const Cut& cut) {
+  std::size_t n = 0;
+  for (const AttentionSequence& sequence : args.sequences) n += tasks_of(sequence, args, cut);
+  return n;
+}
+
 Cut cut_of(const AttentionArgs& args, std::size_t n_threads) {
   const std::size_t group = args.n_heads / args.cache.n_kv_heads;
   std::size_t pieces = ceil_div(group, kAttentionTaskRows);
@@ -62,11 +71,10 @@ Cut cut_of(const AttentionArgs& args, std::size_t n_threads) {
   cut.heads = ceil_div(group, pieces);
   cut.head_pieces = ceil_div(group, cut.heads);
   cut.rows = std::max<std::size_t>(1, kAttentionTaskRows / cut.heads);
+  // Keys and values are laid out once a task: few large ones, but enough of them for all threads to end together.
+  while (cut.rows > 1 && cut.rows * cut.heads > kScoreRows && n_tasks(args, cut) < 4 * n_threads)
+    cut.rows /= 2;
   return cut;
-}
-
-std::size_t tasks_of(const AttentionSequence& sequence, const AttentionArgs& args, const Cut& cut) {
-  return ceil_div(sequence.n_rows, cut.rows) * args.cache.n_kv_heads * cut.head_pieces;
 }
 
 // Finds the sequence of a task. Tasks of all sequences are numbered through; marks at some
@@ -135,7 +143,8 @@ AttentionTask task_of(const AttentionSequence& sequence,
 }
 
 std::size_t scratch_floats(std::size_t dk, std::size_t dv) {
-  return attention_task_floats(ceil_div(dk, 16) * 16, ceil_div(dv, 16) * 16);
+  return attention_task_floats(base::round_up(dk, std::size_t{16}),
+                               base::round_up(dv, std::size_t{16}));
 }
 
 // Puts keys and values into the cache.

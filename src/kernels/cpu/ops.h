@@ -205,7 +205,7 @@ struct AttentionTask {
   size_t n_heads;
 };
 
-inline constexpr size_t kAttentionTaskRows = 96;
+inline constexpr size_t kAttentionTaskRows = 256;
 inline constexpr size_t kScoreRows = 16;  // that are worked on at once, at most
 
 // Floats of scratch that a task needs, for head sizes rounded up to 16.

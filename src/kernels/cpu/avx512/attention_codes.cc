@@ -52,6 +52,10 @@ template <CacheType kType>
 struct Codes {
   static constexpr size_t kStep = 4;
   static constexpr size_t kParameterRows = 4;
+  static size_t key_rows(size_t steps) { return steps + kParameterRows; }
+  static void ask_ahead(const AttentionWork& w, size_t position, size_t count) {
+    prefetch_positions(w, position, count);
+  }
   // A partition, so that the next one arrives while this one is multiplied.
   static constexpr size_t kPositionsAhead = kPositionsMax;
 

@@ -37,12 +37,34 @@ struct PairsLayout {
 
   static void put_stretch(const AttentionWork& w, const Stretch& s) {
     put_keys(w, s);
+    put_values_of(w, s);
+  }
+
+  static void put_values_of(const AttentionWork& w, const Stretch& s) {
     const size_t dv = w.shape->v_head_dim;
     const uint16_t* v = reinterpret_cast<const uint16_t*>(s.v);
     size_t i = 0;
     if (s.begin % 2 != 0) put_value(w, s.begin + i++, v);
     for (; i + 2 <= s.count; i += 2) put_values(w, s.begin + i, v + i * dv);
     if (i < s.count) put_value(w, s.begin + i, v + i * dv);
+  }
+
+  // Positions j and j + 1, j even.
+  static void put_values(const AttentionWork& w, size_t j, const uint16_t* v) {
+    const size_t dv = w.shape->v_head_dim;
+    float* row = w.s.values + j / 2 * w.dv_padded;
+    size_t d = 0;
+    for (; d + 32 <= dv; d += 32) {
+      const Pairs pairs(_mm512_loadu_si512(v + d), _mm512_loadu_si512(v + dv + d));
+      _mm512_storeu_si512(row + d, pairs.low);
+      _mm512_storeu_si512(row + d + 16, pairs.high);
+    }
+    if (d == dv) return;
+    const __mmask32 mask = halves_of(dv, d);
+    const Pairs pairs(_mm512_maskz_loadu_epi16(mask, v + d),
+                      _mm512_maskz_loadu_epi16(mask, v + dv + d));
+    _mm512_storeu_si512(row + d, pairs.low);
+    if (d + 16 < w.dv_padded) _mm512_storeu_si512(row + d + 16, pairs.high);
   }
 
  private:
@@ -75,27 +97,21 @@ struct PairsLayout {
     }
   }
 
-  // Positions j and j + 1, j even.
-  static void put_values(const AttentionWork& w, size_t j, const uint16_t* v) {
-    const __m512i low = _mm512_add_epi32(_mm512_set1_epi32(0x00200000), pair_steps());
-    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(0x00100010));
-    const size_t dv = w.shape->v_head_dim;
-    float* row = w.s.values + j / 2 * w.dv_padded;
-    for (size_t d = 0; d < dv; d += 32) {
-      const __mmask32 mask = halves_of(dv, d);
-      const __m512i even = _mm512_maskz_loadu_epi16(mask, v + d);
-      const __m512i odd = _mm512_maskz_loadu_epi16(mask, v + dv + d);
-      _mm512_storeu_si512(row + d, _mm512_permutex2var_epi16(even, low, odd));
-      if (d + 16 < w.dv_padded)
-        _mm512_storeu_si512(row + d + 16, _mm512_permutex2var_epi16(even, high, odd));
+  // 32 values of two positions, side by side.
+  struct Pairs {
+    Pairs(__m512i even, __m512i odd) {
+      const __m512i i = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+      // i in both halves of lane i.
+      const __m512i both = _mm512_or_si512(i, _mm512_slli_epi32(i, 16));
+      const __m512i first = _mm512_add_epi32(_mm512_set1_epi32(0x00200000), both);
+      const __m512i second = _mm512_add_epi32(_mm512_set1_epi32(0x00300010), both);
+      low = _mm512_permutex2var_epi16(even, first, odd);
+      high = _mm512_permutex2var_epi16(even, second, odd);
     }
-  }
 
-  // i in both halves of lane i.
-  static __m512i pair_steps() {
-    const __m512i i = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    return _mm512_or_si512(i, _mm512_slli_epi32(i, 16));
-  }
+    __m512i low;
+    __m512i high;
+  };
 
   // Position j alone; its neighbour's half stays as it is.
   static void put_value(const AttentionWork& w, size_t j, const uint16_t* v) {

@@ -17,7 +17,8 @@
 //   query_floats       room of a query row of so many steps
 //   kPositionsAhead    how far ahead of their use keys and values are asked for: a head's share of
 //                      a block is too short a stretch for hardware to follow
-//   kParameterRows     further rows behind the keys, [position] each
+//   ask_ahead          asks for them, or put_stretch does
+//   key_rows           rows of keys in scratch, [position] each, and of what stands behind them
 //   put_query          a query row in scratch
 //   put_stretch        some positions in scratch: keys as [step of d][position], values as
 //                      [step of positions][d], a float's room for each
@@ -127,6 +128,7 @@ inline void prefetch_positions(const AttentionWork& w, size_t position, size_t c
 
 // Positions that lie side by side in a block, and in one group of 16 of the partition.
 struct Stretch {
+  size_t position;
   size_t begin;  // of the partition
   size_t count;
   const char* k;
@@ -159,7 +161,7 @@ inline void load_partition(const AttentionWork& w,
   const size_t v_bytes = vector_bytes(shape.type, shape.v_head_dim);
   const size_t tokens = shape.block_tokens;
   const size_t lanes_end = round_up_16(end);
-  const size_t rows = w.steps + Cache::kParameterRows;
+  const size_t rows = Cache::key_rows(w.steps);
   for (size_t d = 0; d < rows && (begin % 16 != 0 || end % 16 != 0); ++d) {
     float* lane = w.s.keys + d * kKeyStride;
     for (size_t j = begin / 16 * 16; j < begin; ++j) lane[j] = 0.0F;
@@ -170,9 +172,10 @@ inline void load_partition(const AttentionWork& w,
     const BlockHead from = block_head(w, position);
     const size_t slot = position % tokens;
     const size_t count = lesser(lesser(tokens - slot, end - j), 16 - j % 16);
-    prefetch_positions(w, position + Cache::kPositionsAhead, count);
+    Cache::ask_ahead(w, position + Cache::kPositionsAhead, count);
     Cache::put_stretch(w,
-                       {j,
+                       {position,
+                        j,
                         count,
                         from.k + slot * k_bytes,
                         from.v + slot * v_bytes,
@@ -275,7 +278,10 @@ inline void attend_in_registers(const AttentionWork& w, size_t partition_begin);
 template <typename Cache>
 struct FloatTiles {
   static constexpr size_t kPositionsAhead = 32;
-  static constexpr size_t kParameterRows = 0;
+  static size_t key_rows(size_t steps) { return steps; }
+  static void ask_ahead(const AttentionWork& w, size_t position, size_t count) {
+    prefetch_positions(w, position, count);
+  }
   static size_t query_floats(size_t steps) { return steps; }
   static void start_partition(const AttentionWork&, size_t, size_t) {}
   static void attend(const AttentionWork& w, size_t partition_begin) {
@@ -331,23 +337,29 @@ inline float shift_of(float top) {
   return top == -INFINITY ? 0.0F : top;
 }
 
+// What the products of a query with a vector of keys from `position` on score.
+inline Vec::Reg score_of(const AttentionShape& shape,
+                         Vec::Reg product,
+                         float slope,
+                         size_t position) {
+  Vec::Reg x = Vec::mul(product, Vec::set1(shape.scale));
+  if (shape.soft_cap != 0.0F)
+    x = Vec::mul(tanh_of(Vec::div(x, Vec::set1(shape.soft_cap))), Vec::set1(shape.soft_cap));
+  if (shape.alibi_slopes == nullptr) return x;
+  const Vec::Reg p = Vec::add(Vec::iota(), Vec::set1(static_cast<float>(position)));
+  return Vec::fmadd(Vec::set1(slope), p, x);
+}
+
 inline Softmax softmax_row(
     const AttentionWork& w, size_t q, float* scores, Visible visible, size_t partition_begin) {
   const AttentionShape& shape = *w.shape;
   const size_t head = w.task->head + q % w.task->n_heads;
   const Vec::Reg lowest = Vec::set1(-INFINITY);
-  const Vec::Reg slope = Vec::set1(shape.alibi_slopes != nullptr ? shape.alibi_slopes[head] : 0.0F);
+  const float slope = shape.alibi_slopes != nullptr ? shape.alibi_slopes[head] : 0.0F;
   const size_t first = visible.begin / Vec::kLanes * Vec::kLanes;
   Vec::Reg highest = lowest;
   for (size_t j = first; j < visible.end; j += Vec::kLanes) {
-    Vec::Reg x = Vec::mul(Vec::load(scores + j), Vec::set1(shape.scale));
-    if (shape.soft_cap != 0.0F)
-      x = Vec::mul(tanh_of(Vec::div(x, Vec::set1(shape.soft_cap))), Vec::set1(shape.soft_cap));
-    if (shape.alibi_slopes != nullptr) {
-      const Vec::Reg position =
-          Vec::add(Vec::iota(), Vec::set1(static_cast<float>(partition_begin + j)));
-      x = Vec::fmadd(slope, position, x);
-    }
+    Vec::Reg x = score_of(shape, Vec::load(scores + j), slope, partition_begin + j);
     if (visible.begin > j || visible.end - j < Vec::kLanes) {
       const size_t lane = visible.begin > j ? visible.begin - j : 0;
       x = Vec::select(x, lowest, lane, lesser(visible.end - j, Vec::kLanes));
