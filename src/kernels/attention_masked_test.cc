@@ -30,6 +30,8 @@ struct Masked {
   bool sinks = false;
   std::int32_t window = 0;
   std::size_t nan_at = kLength;  // a position whose key is NaN
+  std::size_t top_at = kLength;  // a position whose score of head 0 is far above all others'
+  float query = kHuge;           // the first value of head 0's
 };
 
 // One sequence of kLength positions over one KV head, in one block per partition. The first value of a key decides
@@ -45,9 +47,10 @@ class Sequence {
         v_(random_floats(kLength * kDim, 3)),
         scratch_(testing::scratch_of(attention_scratch_bytes(n_threads, kHeads, kDim))) {
     for (std::size_t p = 0; p < kLength; ++p) {
-      q_[p * kRow] = kHuge;
+      q_[p * kRow] = masked.query;
       q_[p * kRow + kDim] = 0.0F;
       k_[p * kDim] = masked.hides(p) ? kFar : 0.0F;
+      if (p == masked.top_at) k_[p * kDim] = -kFar;
       if (p == masked.nan_at) k_[p * kDim + 1] = std::numeric_limits<float>::quiet_NaN();
     }
     view_.type = masked.type;
@@ -69,6 +72,8 @@ class Sequence {
                      .v_stride = kDim,
                      .sequences = {&all, 1}});
   }
+
+  const float* value(std::size_t position) const { return v_.data() + position * kDim; }
 
   // Outputs [n, kRow] of rows [position, position + n), with the queries from row `query` on.
   std::vector<float> attend(std::size_t position, std::size_t n, std::size_t query) {
@@ -192,6 +197,20 @@ TEST(MaskedAttention, RowsTogetherAreRowsAlone) {
     expect_of([](std::size_t p) { return partition_of(p) == 1; });
     expect_of([](std::size_t p) { return p % 3 != 0; });
     expect_of([](std::size_t p) { return partition_of(p) == 0; });
+  });
+}
+
+// Its weight is 1 and theirs 0: what remains of rounding so large a score reaches no exponent.
+TEST(MaskedAttention, AHugeScoreTakesAll) {
+  for_each_set([](const KernelTable& table, DType type) {
+    for (const std::size_t at : {std::size_t{0}, std::size_t{5}, std::size_t{300}}) {
+      const auto none = [](std::size_t) { return false; };
+      Sequence sequence(table, {.type = type, .hides = none, .top_at = at, .query = 1e30F}, 1);
+      const std::vector<float> got = head(sequence.attend(kLast), 0);
+      // Codes of 4 bits are 0.13 apart.
+      for (std::size_t d = 0; d < kDim; ++d)
+        ASSERT_NEAR(got[d], sequence.value(at)[d], 0.07F) << at;
+    }
   });
 }
 

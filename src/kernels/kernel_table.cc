@@ -69,6 +69,7 @@ void fill(Isa isa, SetOps& ops) {
       fill_avx512_vector(&ops);  // the CPUs that have tiles do vdpbf16ps at half the float32 rate
       fill_avx512_attention_codes(&ops);
       fill_amx_attention(&ops);
+      fill_amx_attention_codes(&ops);
       break;
   }
 }

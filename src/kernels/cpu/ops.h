@@ -210,8 +210,8 @@ inline constexpr size_t kScoreRows = 16;  // that are worked on at once, at most
 
 // Floats of scratch that a task needs, for head sizes rounded up to 16.
 inline constexpr size_t attention_task_floats(size_t dk, size_t dv) {
-  return kKeyStride * dk + kPositionsMax * dv + kAttentionTaskRows * (dk + dv + 2 * 16) +
-         kScoreRows * (kKeyStride + dv);
+  return kKeyStride * dk + kPositionsMax * dv + kAttentionTaskRows * (dk + dv + 3 * 16) +
+         kScoreRows * (2 * kKeyStride + dv + kPositionsMax / 2);
 }
 
 struct NormRow {
@@ -333,6 +333,7 @@ void fill_avx512_encode(SetOps* ops);
 void fill_avx512_attention_bf16(SetOps* ops);  // needs vdpbf16ps
 void fill_avx512_attention_codes(SetOps* ops);
 void fill_amx_attention(SetOps* ops);
+void fill_amx_attention_codes(SetOps* ops);
 void fill_amx_linear(SetOps* ops);
 void fill_amx_linear_groups(SetOps* ops);
 void fill_amx_linear_super(SetOps* ops);

@@ -52,6 +52,7 @@ struct AttentionScratch {
   float* total;    // [query rows]
   float* scores;   // [kScoreRows][kKeyStride]
   float* part;     // [kScoreRows][dv_padded]
+  float* spare;    // [kScoreRows][kKeyStride], then [kScoreRows][kPositionsMax / 2]
 };
 
 struct AttentionWork {
@@ -275,13 +276,16 @@ inline void value_rows(const AttentionWork& w, size_t row, size_t begin, size_t 
 template <typename Cache>
 inline void attend_in_registers(const AttentionWork& w, size_t partition_begin);
 
-template <typename Cache>
-struct FloatTiles {
-  static constexpr size_t kPositionsAhead = 32;
-  static size_t key_rows(size_t steps) { return steps; }
+struct AsksAtOnce {
   static void ask_ahead(const AttentionWork& w, size_t position, size_t count) {
     prefetch_positions(w, position, count);
   }
+};
+
+template <typename Cache>
+struct FloatTiles : AsksAtOnce {
+  static constexpr size_t kPositionsAhead = 32;
+  static size_t key_rows(size_t steps) { return steps; }
   static size_t query_floats(size_t steps) { return steps; }
   static void start_partition(const AttentionWork&, size_t, size_t) {}
   static void attend(const AttentionWork& w, size_t partition_begin) {
@@ -509,7 +513,8 @@ inline void attention_over(const AttentionShape* shape, const AttentionTask* tas
   w.s.values = w.s.keys + round_up_16(w.dk) * kKeyStride;
   w.s.scores = w.s.values + kPositionsMax * w.dv_padded;
   w.s.part = w.s.scores + kScoreRows * kKeyStride;
-  w.s.out = w.s.part + kScoreRows * w.dv_padded;
+  w.s.spare = w.s.part + kScoreRows * w.dv_padded;
+  w.s.out = w.s.spare + kScoreRows * (kKeyStride + kPositionsMax / 2);
   w.s.highest = w.s.out + kAttentionTaskRows * w.dv_padded;
   w.s.total = w.s.highest + kAttentionTaskRows;
   w.s.q = w.s.total + kAttentionTaskRows;
