@@ -17,8 +17,10 @@ using base::round_up;
 
 // Rows that share one visit of a panel: sums of 24 KiB. A multiple of every row_tile without chunk_rows.
 constexpr std::size_t kRowChunk = 96;
-// Rows of a chunk where they are gathered: they are copied into the thread's own scratch.
+// Rows of a chunk where they are gathered: they are copied into the thread's own scratch, which has room for so many
+// of float32. Of narrower values up to kGatherRowsMax fit, for kernels with chunk_rows.
 constexpr std::size_t kGatherChunk = 64;
+constexpr std::size_t kGatherRowsMax = 256;
 // Tasks per thread and row chunk: enough to even out a disturbed core, few enough to read long stretches.
 constexpr std::size_t kTasksPerThread = 8;
 // Values below which converting activations is not worth waking a thread.
@@ -83,7 +85,7 @@ struct Gathered {
 };
 
 constexpr std::size_t gather_bytes(std::size_t k) {
-  return 64 + kGatherChunk * sizeof(float) + kGatherChunk * row_bytes(k, kValueBytesMax);
+  return 64 + kGatherRowsMax * sizeof(float) + kGatherChunk * row_bytes(k, kValueBytesMax);
 }
 
 // Hands out 64-byte aligned parts of the scratch.
@@ -107,10 +109,17 @@ class Scratch {
 };
 
 // Chunks of about the same size, of whole tiles.
-std::size_t rows_of_chunk(std::size_t m, const LinearKernel& kernel) {
-  const std::size_t most = kernel.chunk_rows == 0 ? kRowChunk : kernel.chunk_rows;
-  return round_up<std::size_t>(ceil_div<std::size_t>(m, ceil_div<std::size_t>(m, most)),
-                               kernel.row_tile);
+std::size_t rows_of_chunk(const LinearProblem& problem, std::size_t k, const LinearKernel& kernel) {
+  const bool gathers = problem.gather != nullptr;
+  if (gathers && kernel.chunk_rows == 0) return kGatherChunk;
+  std::size_t most = kernel.chunk_rows == 0 ? kRowChunk : kernel.chunk_rows;
+  if (gathers) {
+    const std::size_t fit =
+        kGatherChunk * row_bytes(k, kValueBytesMax) / converted_row_bytes(k, kernel);
+    most = std::min({most, kGatherRowsMax, fit / kernel.row_tile * kernel.row_tile});
+    if (most == 0) return kGatherChunk;
+  }
+  return round_up<std::size_t>(ceil_div(problem.m, ceil_div(problem.m, most)), kernel.row_tile);
 }
 
 bool streams(const LinearPiece& piece, std::size_t m) {
@@ -241,8 +250,7 @@ class Run {
     plan.first_task = first_task;
     const std::size_t n = plan.piece->w->n;
     plan.n_panels = ceil_div<std::size_t>(plan.piece->gate ? n / 2 : n, plan.kernel->panel);
-    plan.chunk_rows =
-        plan.problem->gather != nullptr ? kGatherChunk : rows_of_chunk(m, *plan.kernel);
+    plan.chunk_rows = rows_of_chunk(*plan.problem, plan.piece->w->k, *plan.kernel);
     // Within a chunk each thread walks its own long stretch of panels, as memory and the prefetches of the next panel
     // want it, cut into pieces that another thread may take over. With several plans they share the pieces out.
     const std::size_t wanted = ceil_div<std::size_t>(kTasksPerThread, n_plans_);
@@ -393,7 +401,7 @@ class Run {
   ConvertedRows gather(const Plan& plan, std::size_t row, std::size_t n_rows, std::size_t worker) {
     std::byte* const area = gather_area_ + worker * gather_bytes(k_max_);
     auto* const scales = reinterpret_cast<float*>(area);
-    std::byte* const data = area + kGatherChunk * sizeof(float);
+    std::byte* const data = area + kGatherRowsMax * sizeof(float);
     const std::size_t k = plan.piece->w->k;
     const std::size_t stride = converted_row_bytes(k, *plan.kernel);
     Gathered& last = gathered_[worker];

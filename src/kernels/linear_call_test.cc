@@ -100,7 +100,7 @@ TEST(LinearCall, ProblemsGatherTheirRows) {
   const std::size_t n = 77;
   for (const KernelTable* table : runnable_tables()) {
     for (const WeightFormat* format : weight_formats()) {
-      const std::size_t m = 150;
+      const std::size_t m = 400;  // more than a chunk of gathered rows
       const std::vector<float> x = random_floats(m * k, 1);
       std::vector<MatrixImage> images;
       for (std::uint32_t e = 0; e < 5; ++e)
@@ -110,7 +110,7 @@ TEST(LinearCall, ProblemsGatherTheirRows) {
         rows[0].push_back(m - 1 - i);
         if (i % 3 == 0) rows[1].push_back(i);
       }
-      rows[3] = {7, 7, 149};
+      rows[3] = {7, 7, 399};
       rows[4] = all_rows(m);
       std::vector<std::vector<float>> y;
       y.reserve(rows.size());

@@ -15,6 +15,10 @@ Result<Experts> Experts::load(const BlockLoad& how, const Spec& spec, const Map&
     COXSWAIN_ASSIGN_OR_RETURN(MlpWeights weights, load_mlp(how, expert));
     out.experts_.push_back(std::move(weights));
   }
+  out.gates_ = spec.expert.gate == GateKind::kGated &&
+               std::all_of(out.experts_.begin(), out.experts_.end(), [](const MlpWeights& w) {
+                 return StepContext::gates(w.up);
+               });
   if (spec.shared) {
     COXSWAIN_ASSIGN_OR_RETURN(out.shared_, Mlp::load(how, *spec.shared, map.shared));
     COXSWAIN_ASSIGN_OR_RETURN(out.shared_gate_,
@@ -88,6 +92,7 @@ void Experts::run_linear(const StepContext& step,
                          Linear MlpWeights::*layer,
                          float* y) const {
   const bool gathers = layer == &MlpWeights::up;
+  const bool gates = gathers && gates_;
   std::size_t n_problems = 0;
   std::size_t n_pieces = 0;
   for (std::size_t e = 0; e < spec_.n_experts; ++e) {
@@ -96,10 +101,13 @@ void Experts::run_linear(const StepContext& step,
     if (count == 0) continue;
     const Linear& w = experts_[e].*layer;
     const std::size_t first_piece = n_pieces;
+    const std::size_t stride = gates ? w.n() / 2 : w.n();
     std::size_t n = 0;
     for (const kernels::MatrixImage& image : w.pieces) {
       const float* const bias = w.bias.empty() ? nullptr : w.bias.data() + n;
-      buffers.pieces[n_pieces++] = {&image, y + begin * w.n() + n, w.n(), bias};
+      kernels::LinearPiece& piece = buffers.pieces[n_pieces++];
+      piece = {&image, y + begin * stride + n, stride, bias};
+      if (gates) piece.gate = spec_.expert.activation;
       n += image.n;
     }
     kernels::LinearProblem& problem = buffers.problems[n_problems++];
@@ -119,9 +127,9 @@ void Experts::run_experts(const StepContext& step, const Buffers& buffers, const
   const std::size_t n_slots = step.n_rows * spec_.n_used;
   float* const inner = buffers.inner.data();
   run_linear(step, buffers, {x, step.hidden, step.n_rows, step.hidden}, &MlpWeights::up, inner);
-  run_activation(step, spec_.expert, inner, n_slots);
-  const kernels::LinearInput activated{
-      inner, spec_.expert.inner_width(), n_slots, spec_.expert.intermediate};
+  if (!gates_) run_activation(step, spec_.expert, inner, n_slots);
+  const std::size_t width = gates_ ? spec_.expert.intermediate : spec_.expert.inner_width();
+  const kernels::LinearInput activated{inner, width, n_slots, spec_.expert.intermediate};
   run_linear(step, buffers, activated, &MlpWeights::down, buffers.rows.data());
 }
 

@@ -100,6 +100,7 @@ class Experts {
   Spec spec_;
   Linear router_;  // [n_experts, hidden]
   std::vector<MlpWeights> experts_;
+  bool gates_ = false;  // the first matrices are gates over their halves
   Mlp shared_;
   Linear shared_gate_;  // [1, hidden]
 };
