@@ -73,6 +73,7 @@ void EngineCore::start_cache() {
   // Ids of attachments are drawn apart from those of other engines over the same runner.
   transfers_ =
       std::make_unique<BlockTransfers>(*cache_, info_, hash_key_[1] / 2 + last_step_, first_hold);
+  layer_steps_.restart();
   if (options_.tier != nullptr) start_tier();
   observer_.on_runner_up();
 }

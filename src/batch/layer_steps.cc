@@ -102,6 +102,11 @@ std::shared_ptr<const ParkedContext> park_split(EngineCore& core,
   return out;
 }
 
+void LayerSteps::push(LayerStep step) {
+  if (!over_.ok()) return step.done(over_);
+  waiting_.push_back(std::move(step));
+}
+
 bool LayerSteps::fill(StepPlan& plan, BlockTransfers& transfers, SequenceId id) {
   while (!waiting_.empty()) {
     LayerStep step = std::move(waiting_.front());
@@ -149,6 +154,7 @@ std::vector<SequenceId> LayerSteps::take_forgotten() {
 }
 
 void LayerSteps::fail(const Status& why) {
+  over_ = why;
   forgotten_.clear();
   const auto in_flight = std::exchange(in_flight_, {});
   const auto waiting = std::exchange(waiting_, {});

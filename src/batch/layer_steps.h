@@ -66,7 +66,8 @@ struct LayerStep {
 
 class LayerSteps {
  public:
-  void push(LayerStep step) { waiting_.push_back(std::move(step)); }
+  // Between fail() and restart() nobody would take it, perhaps for long: it is done at once, with that reason.
+  void push(LayerStep step);
   bool has_work() const { return !waiting_.empty(); }
   // The next one becomes the plan; the sequence of its row, if it has one. False: what waited was over.
   bool fill(StepPlan& plan, BlockTransfers& transfers, SequenceId id);
@@ -76,7 +77,10 @@ class LayerSteps {
   void retired(std::uint64_t step, const Status& status);
   // What the runner may forget and no further plan will say.
   std::vector<SequenceId> take_forgotten();
+  // REQUIRES: `why` is not ok.
   void fail(const Status& why);
+  // There is a runner again.
+  void restart() { over_ = {}; }
 
  private:
   struct InFlight {
@@ -87,6 +91,7 @@ class LayerSteps {
   std::deque<LayerStep> waiting_;
   std::deque<InFlight> in_flight_;
   std::vector<SequenceId> forgotten_;
+  Status over_;  // why there is no runner
 };
 
 struct LayerRun {
