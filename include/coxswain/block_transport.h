@@ -13,6 +13,7 @@
 
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
+#include <coxswain/types.h>
 
 namespace coxswain {
 
@@ -22,6 +23,9 @@ struct BlockPassage {
   std::uint64_t made = 0;
   StepRunner* to = nullptr;
   std::uint64_t as = 0;  // the attachment here
+  // Nobody asks for them any more then. A transport that can end by itself does; of one that cannot, what it brings
+  // later is forgotten.
+  TimePoint until = TimePoint::max();
 };
 
 class BlockTransport {

@@ -17,6 +17,7 @@
 #include "batch/carriers.h"
 #include "batch/engine_admission.h"
 #include "batch/engine_core.h"
+#include "batch/handover_passage.h"
 #include "batch/handover_protocol.h"
 #include "batch/handover_transfer.h"
 #include "batch/layer_steps.h"
@@ -32,34 +33,22 @@ using handover::Message;
 using handover::Mover;
 using handover::n_block_pieces;
 using handover::n_pieces_of;
+using handover::Passage;
 using handover::Transfer;
 using handover::TransferPtr;
 
 // How soon a transfer that found no slots for an attachment looks again.
 constexpr std::chrono::milliseconds kSlotPoll{1};
 
-// Attachments in a row. Nothing is left behind where one does not pass.
-Result<std::uint64_t> pass_all(BlockTransport& transport,
-                               const BlockPassage& first,
-                               std::size_t n) {
-  std::uint64_t n_bytes = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const Result<std::uint64_t> passed = transport.pass(
-        {.from = first.from, .made = first.made + i, .to = first.to, .as = first.as + i});
-    if (!passed.ok()) {
-      for (std::size_t j = 0; j < i; ++j) static_cast<void>(first.to->detach(first.as + j));
-      for (std::size_t j = i + 1; j < n; ++j) static_cast<void>(first.from->detach(first.made + j));
-      return passed.status();
-    }
-    n_bytes += passed.value();
-  }
-  return n_bytes;
-}
-
 // Ids of attachments of a piece are in a row; those of which there is none are unknown to the runner.
 void forget(EngineCore& core, const Transfer& t, std::uint64_t first) {
   for (std::uint32_t i = 0; i < t.job.parked->attachments_max; ++i)
     static_cast<void>(core.runner()->detach(first + i));
+}
+
+// What has begun ends, and so does what is given up already.
+bool may_be_late(const Mover& mover) {
+  return !mover.done() && !mover.begun() && mover.phase() != Mover::Phase::kAborting;
 }
 
 // Of the attachments of a piece: how many are under way, and the first failure.
@@ -103,8 +92,8 @@ class HandoverService::Impl : public std::enable_shared_from_this<Impl> {
 
  private:
   using Work = std::function<void()>;
-  // To the service's thread, from any. What comes after its end is nobody's.
-  void post(Work work);
+  // To the service's thread, from any. False: it has ended, and what comes is nobody's.
+  bool post(Work work);
   void loop();
   TimePoint next_wake() const;
   void look_at_clock(TimePoint now);
@@ -115,10 +104,8 @@ class HandoverService::Impl : public std::enable_shared_from_this<Impl> {
   void send_one(const TransferPtr& t, const Mover::Send& each);
   static bool take_slots(Transfer& t);
   void pass(const TransferPtr& t, const Message& exported);
-  void passed(const TransferPtr& t,
-              std::uint32_t piece,
-              std::uint64_t as,
-              const Result<std::uint64_t>& n_bytes);
+  void passed(const TransferPtr& t, const Passage& passage, const Result<std::uint64_t>& n_bytes);
+  void leave_passage(const TransferPtr& t);
   void heard(const TransferPtr& t, bool from_giver, const Message& message, const Status& why);
   void give_up(const TransferPtr& t, Status why);
   void settle(const TransferPtr& t);
@@ -159,13 +146,14 @@ class HandoverService::Impl : public std::enable_shared_from_this<Impl> {
 
 // ---- any thread ----
 
-void HandoverService::Impl::post(Work work) {
+bool HandoverService::Impl::post(Work work) {
   {
     base::MutexLock lock(mu_);
-    if (ended_) return;  // it names the service, which would hold itself
+    if (ended_) return false;  // it names the service, which would hold itself
     work_.push_back(std::move(work));
   }
   news_.notify_one();
+  return true;
 }
 
 std::uint64_t HandoverService::Impl::start(HandoverJob job, Done done) {
@@ -246,7 +234,9 @@ void HandoverService::Impl::loop() {
 TimePoint HandoverService::Impl::next_wake() const {
   TimePoint out = TimePoint::max();
   for (const auto& [id, t] : transfers_) {
-    if (t->mover.phase() != Mover::Phase::kAborting) out = std::min(out, t->deadline);
+    const bool passes = t->mover.waits_for_passage();
+    if (passes) out = std::min(out, t->passage_until);
+    if (passes || may_be_late(t->mover)) out = std::min(out, t->deadline);
     if (t->waits_for_slots) out = std::min(out, Clock::now() + kSlotPoll);
   }
   return out;
@@ -255,7 +245,10 @@ TimePoint HandoverService::Impl::next_wake() const {
 void HandoverService::Impl::look_at_clock(TimePoint now) {
   const auto all = transfers_;
   for (const auto& [id, t] : all) {
-    if (now >= t->deadline && !t->mover.done() && t->mover.phase() != Mover::Phase::kAborting) {
+    const bool late = now >= t->deadline;
+    if (t->mover.waits_for_passage() && (late || now >= t->passage_until)) {
+      leave_passage(t);
+    } else if (late && may_be_late(t->mover)) {
       give_up(t, {Code::kDeadlineExceeded, "the hand-over took too long"});
     } else if (t->waits_for_slots) {
       const Mover::Send again = *std::exchange(t->waits_for_slots, std::nullopt);
@@ -333,22 +326,41 @@ void HandoverService::Impl::send_one(const TransferPtr& t, const Mover::Send& ea
 void HandoverService::Impl::pass(const TransferPtr& t, const Message& exported) {
   const ParkedContext& parked = *t->job.parked;
   const std::uint32_t piece = exported.piece;
-  const BlockPassage passage{
-      .from = parked.runner.get(),
-      .made = exported.attachment,
-      .to = t->to_runner.get(),
-      .as = t->first_attachment + std::uint64_t{piece} * parked.attachments_max};
-  const std::size_t n = is_hidden(parked, piece) ? 1 : t->attachments(0, piece, 0).size();
-  carriers_.run([self = shared_from_this(), t, piece, passage, n] {
-    const Result<std::uint64_t> n_bytes = pass_all(*self->transport_, passage, n);
-    self->post([self, t, piece, as = passage.as, n_bytes] { self->passed(t, piece, as, n_bytes); });
+  t->passage_until = std::min(t->deadline, Clock::now() + options_.passage_timeout);
+  const Passage passage{
+      .piece = piece,
+      .first = {.from = parked.runner.get(),
+                .made = exported.attachment,
+                .to = t->to_runner.get(),
+                .as = t->first_attachment + std::uint64_t{piece} * parked.attachments_max,
+                .until = t->passage_until},
+      .n = is_hidden(parked, piece) ? 1 : t->attachments(0, piece, 0).size()};
+  carriers_.run([self = shared_from_this(), t, passage] {
+    const Result<std::uint64_t> n_bytes = handover::pass_all(*self->transport_, passage);
+    const bool told =
+        self->post([self, t, passage, n_bytes] { self->passed(t, passage, n_bytes); });
+    if (!told && n_bytes.ok()) handover::forget(passage);
   });
 }
 
+// The slots are the passage's until it is over: what it brings lies there for a moment.
+void HandoverService::Impl::leave_passage(const TransferPtr& t) {
+  t->has_from_slot = t->has_to_slot = false;
+  if (t->why.ok()) t->why = handover::too_late();
+  send(t, t->mover.leave_passage());
+}
+
 void HandoverService::Impl::passed(const TransferPtr& t,
-                                   std::uint32_t piece,
-                                   std::uint64_t as,
+                                   const Passage& passage,
                                    const Result<std::uint64_t>& n_bytes) {
+  if (!t->mover.waits_for_passage()) {  // any more
+    carriers_.run([t, passage, came = n_bytes.ok()] {
+      if (came) handover::forget(passage);
+      t->job.parked->slots->give();
+      t->to_slots->give();
+    });
+    return;
+  }
   t->job.parked->slots->give();
   t->has_from_slot = false;
   if (n_bytes.ok()) {
@@ -357,7 +369,7 @@ void HandoverService::Impl::passed(const TransferPtr& t,
   } else if (t->why.ok()) {
     t->why = n_bytes.status();
   }
-  send(t, t->mover.passed(piece, n_bytes.ok() ? as : 0));
+  send(t, t->mover.passed(passage.piece, n_bytes.ok() ? passage.first.as : 0));
 }
 
 void HandoverService::Impl::heard(const TransferPtr& t,

@@ -15,6 +15,7 @@
 //       the blocks lie in the destination's cache as those of any prompt do, and the hand-over finds them there
 //
 // Every block that is leased for a transfer has a deadline on its side, so that nobody waits for a side that is gone.
+// Bytes have one, too: a transport that does not come back keeps no request.
 //
 // Thread rule: any thread. One thread of its own, which sleeps while nothing moves, calls `done`. Others wait for
 // bytes, so that no hand-over waits for those of another one (carriers.h).
@@ -37,6 +38,9 @@ struct HandoverOptions {
   // From start() to the commit; then the destination computes the prompt itself. What passes ahead waits for chunks and
   // has until its lease ends.
   std::chrono::milliseconds timeout{10'000};
+  // The bytes of one piece, within that: of a divided prompt, which has as long as its lease, a peer that hangs would
+  // take all of it. Then the transfer is given up, and what still comes is forgotten.
+  std::chrono::milliseconds passage_timeout{10'000};
   // Requests on their way at once; more are computed again at once.
   std::uint32_t transfers_max = 64;
 };

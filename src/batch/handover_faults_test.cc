@@ -226,6 +226,111 @@ TEST(HandoverFaults, NoOtherOneWaitsForBytesThatDoNotCome) {
   sink->wait_final();
 }
 
+// The bytes of the first `n` passages have left, and arrive behind go(): as where a machine hangs and comes back.
+class HungTransport final : public BlockTransport {
+ public:
+  explicit HungTransport(int n) : n_left_(n) {}
+
+  void go() { go_.set_value(); }
+  int n_hung() const { return n_hung_; }
+  std::string_view name() const override { return "hung"; }
+  Result<std::uint64_t> pass(const BlockPassage& passage) override {
+    if (n_left_-- <= 0) return inner_.pass(passage);
+    COXSWAIN_ASSIGN_OR_RETURN(Attachment taken, passage.from->take(passage.made));
+    taken.id = passage.as;
+    const std::uint64_t n_bytes = taken.bytes.size();
+    ++n_hung_;
+    gone_.wait();
+    COXSWAIN_RETURN_IF_ERROR(passage.to->attach(std::move(taken)));
+    return n_bytes;
+  }
+
+ private:
+  std::atomic<int> n_left_;
+  std::atomic<int> n_hung_ = 0;
+  std::promise<void> go_;
+  std::shared_future<void> gone_ = go_.get_future().share();
+  RouterTransport inner_;
+};
+
+TEST(HandoverFaults, BytesThatDoNotComeInTimeKeepNoRequest) {
+  const FakeRunnerOptions fake = handover_fake();
+  const Replica from(fake);
+  const Replica to(fake);
+  auto transport = std::make_unique<HungTransport>(2);
+  HungTransport& hung = *transport;
+  HandoverService service({.timeout = 60s, .passage_timeout = 20ms}, std::move(transport));
+  for (std::uint64_t id = 1; id <= 2; ++id) {  // as many as there are slots
+    const GenerationRequest r = handover_request(90, 12, id);
+    FirstLife first = compute_prompt(from, r);
+    const SecondLife second = go_on(service, from, to, first);
+    EXPECT_FALSE(second.result.moved);
+    EXPECT_EQ(second.result.why_not.code(), Code::kDeadlineExceeded);
+    expect_whole(fake, r, first, second);
+  }
+  EXPECT_EQ(hung.n_hung(), 2);
+  EXPECT_EQ(service.stats().n_running, 0U);
+  hung.go();
+  // The slots are there again, and what came after all is not (Replica).
+  const GenerationRequest r = handover_request(90, 12, 3);
+  FirstLife first = compute_prompt(from, r);
+  const SecondLife second = go_on(service, from, to, first);
+  EXPECT_TRUE(second.result.moved) << second.result.why_not.message();
+  expect_whole(fake, r, first, second);
+}
+
+TEST(HandoverFaults, BytesThatHangAheadAreLeftWhenTheyAreToldTo) {
+  const FakeRunnerOptions fake = handover_fake();
+  const Replica from(fake, {.prefill_tokens_max = 16});
+  const Replica to(fake);
+  GenerationRequest r = handover_request(90, 12);
+  Fronts fronts;
+  fronts.listen(r);
+  const FirstLife first = compute_prompt(from, r);
+  ASSERT_EQ(fronts.told.size(), 1U);
+  auto transport = std::make_unique<HungTransport>(1);
+  HungTransport& hung = *transport;
+  HandoverService service({.passage_timeout = 1h}, std::move(transport));
+  std::promise<HandoverResult> ahead;
+  const std::uint64_t number =
+      service.start({.from = from.engine.get(),
+                     .to = to.engine.get(),
+                     .parked = fronts.told[0],
+                     .request = first.rest,
+                     .ahead = true},
+                    [&](HandoverResult result) { ahead.set_value(std::move(result)); });
+  while (hung.n_hung() == 0) std::this_thread::sleep_for(1ms);
+  service.limit(number, Clock::now());
+  EXPECT_EQ(ahead.get_future().get().status.code(), Code::kDeadlineExceeded);
+  to.wait_for_no_leases();
+  hung.go();
+  release_parked(*from.engine, *first.parked);
+}
+
+// It waits for what it no longer asks for, and that is forgotten, whether or not it comes before the end.
+TEST(HandoverFaults, AServiceThatEndsForgetsWhatComesLate) {
+  for (int i = 0; i < 20; ++i) {
+    const FakeRunnerOptions fake = handover_fake();
+    const Replica from(fake);
+    const Replica to(fake);
+    const GenerationRequest r = handover_request(90, 12);
+    FirstLife first = compute_prompt(from, r);
+    auto transport = std::make_unique<HungTransport>(1);
+    HungTransport& hung = *transport;
+    auto service = std::make_unique<HandoverService>(HandoverOptions{.passage_timeout = 1ms},
+                                                     std::move(transport));
+    const SecondLife second = go_on(*service, from, to, first);
+    EXPECT_FALSE(second.result.moved);
+    expect_whole(fake, r, first, second);
+    std::thread later([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(i * 20));
+      hung.go();
+    });
+    service.reset();
+    later.join();
+  }
+}
+
 TEST(HandoverFaults, ACancelledOneIsSubmittedToNobody) {
   const FakeRunnerOptions fake = handover_fake();
   const Replica from(fake);
@@ -334,7 +439,7 @@ void let_pass_ahead(HandoverService& service,
   };
 }
 
-// Three engines, requests that wander from each to each, pieces that fail, short leases and little room.
+// Three engines, requests that wander from each to each, pieces that fail or come late, short leases and little room.
 TEST(HandoverRandom, EveryRequestIsAnsweredOnceWithItsTokens) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -346,11 +451,15 @@ TEST(HandoverRandom, EveryRequestIsAnsweredOnceWithItsTokens) {
       replicas.push_back(std::make_unique<Replica>(fake, EngineOptions{.prefill_tokens_max = 24}));
     RequestMaker make(seed);
     std::atomic<std::uint64_t> n_passed = 0;
-    HandoverService service({.timeout = 2s},
-                            std::make_unique<FaultyTransport>([&](const BlockPassage&) -> Status {
-                              if (++n_passed % 9 == 0) return {Code::kUnavailable, "told to fail"};
-                              return {};
-                            }));
+    HandoverService service(
+        {.timeout = 2s, .passage_timeout = 20ms},
+        std::make_unique<FaultyTransport>([&](const BlockPassage& passage) -> Status {
+          const std::uint64_t n = ++n_passed;
+          if (n % 9 == 0) return {Code::kUnavailable, "told to fail"};
+          // Nobody waits for it any more, and it passes.
+          if (n % 13 == 0) std::this_thread::sleep_until(passage.until + 2ms);
+          return {};
+        }));
     std::vector<std::unique_ptr<Client>> clients;
     for (int i = 0; i < 40; ++i) {
       auto client = std::make_unique<Client>();

@@ -257,6 +257,12 @@ Mover::Sends Mover::passed(std::uint32_t piece, std::uint64_t attachment) {
   return resend();
 }
 
+Mover::Sends Mover::leave_passage() {
+  if (!passing_) return {};
+  passing_ = false;
+  return abort();
+}
+
 Mover::Sends Mover::next_piece() {
   phase_ = next_ < n_pieces_ ? Phase::kExporting : Phase::kCommitting;
   return resend();

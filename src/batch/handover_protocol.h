@@ -178,6 +178,9 @@ class Mover {
   Sends from_giver(const Message& message);
   // The bytes of the piece are an attachment of the taker's runner; 0: they are not.
   Sends passed(std::uint32_t piece, std::uint64_t attachment);
+  // They have not passed in time and are not waited for: it is given up. What comes later is not told here, but
+  // forgotten by whoever brings it.
+  Sends leave_passage();
   // Nothing has come for a while: what was asked last is asked again.
   Sends resend() const;
   // It is given up, unless the sequence has begun.
@@ -190,6 +193,7 @@ class Mover {
   Phase phase() const { return phase_; }
   bool done() const { return phase_ == Phase::kMoved || phase_ == Phase::kFailed; }
   bool begun() const { return phase_ == Phase::kMoved || phase_ == Phase::kReleasing; }
+  bool waits_for_passage() const { return passing_; }
   friend auto operator<=>(const Mover&, const Mover&) = default;
 
  private:
@@ -200,7 +204,7 @@ class Mover {
   Phase phase_ = Phase::kPreparing;
   std::uint32_t n_pieces_;
   std::uint32_t next_ = 0;
-  bool passing_ = false;  // until the transport has answered
+  bool passing_ = false;  // until the transport has answered, or is not waited for
   // At the taker, which has not said that it is imported or forgotten.
   std::uint64_t attachment_ = 0;
 };

@@ -45,6 +45,7 @@ struct Budget {
   int failures = 1;
   int resends = 1;
   int aborts = 1;
+  int late = 1;  // passages that are not waited for
   int ends = 1;  // deadlines and lost sides
 
   friend auto operator<=>(const Budget&, const Budget&) = default;
@@ -131,6 +132,7 @@ struct World {
     if (work.at == Work::At::kTransport) {
       const bool there = at_giver.erase(work.attachment) > 0;
       const bool passes = ok && there && !taker_lost;
+      if (!mover.waits_for_passage()) return;  // whoever brings it forgets it
       if (passes) at_taker.insert(100 + work.piece);
       send(mover.passed(work.piece, passes ? 100 + work.piece : 0));
     } else if (work.at == Work::At::kGiver) {
@@ -175,7 +177,7 @@ std::vector<World> successors(const World& world) {
     World& copy = out.emplace_back(world);
     if (what == nullptr) return copy;
     --(copy.budget.*what);
-    if (--copy.budget.all == 0) copy.budget = {0, 0, 0, 0, 0, 0, 0};
+    if (--copy.budget.all == 0) copy.budget = {0, 0, 0, 0, 0, 0, 0, 0};
     return copy;
   };
   const Budget& budget = world.budget;
@@ -197,6 +199,10 @@ std::vector<World> successors(const World& world) {
   if (budget.resends > 0) {
     World& again = next(&Budget::resends);
     again.send(again.mover.resend());
+  }
+  if (budget.late > 0 && world.mover.waits_for_passage()) {
+    World& late = next(&Budget::late);
+    late.send(late.mover.leave_passage());
   }
   if (budget.aborts > 0) {
     World& aborted = next(&Budget::aborts);

@@ -68,6 +68,7 @@ struct Transfer {
   const TimePoint began = Clock::now();
 
   TimePoint deadline;
+  TimePoint passage_until{};  // while bytes pass
   Mover mover;
   std::shared_ptr<AttachmentSlots> to_slots;
   std::shared_ptr<StepRunner> to_runner;

@@ -107,10 +107,12 @@ class EngineService final : public pb::Engine::Service {
     if (request->offer()) {
       offer(std::move(taken).value(), response);
       writer->Write(response);
+      if (context->IsCancelled()) kept_.erase(request->id());  // nobody waits for it any more
       return grpc::Status::OK;
     }
     if (request->share() && !is_other_machine(*context) && share(*taken, response)) {
       writer->Write(response);
+      if (context->IsCancelled()) kept_.erase(request->id());  // likewise
       return grpc::Status::OK;
     }
     owners_.remove(request->id());
@@ -272,7 +274,10 @@ class EngineService final : public pb::Engine::Service {
     const std::uint64_t id = attachment.id;
     owners_.add(id, stream_id);
     if (Status status = runner_.attach(std::move(attachment)); !status.ok()) return status;
-    if (!owners_.has(id)) (void)runner_.detach(id);  // the stream has ended meanwhile
+    const bool waits = !context.IsCancelled();
+    if (!waits) owners_.remove(id);
+    if (!waits || !owners_.has(id)) (void)runner_.detach(id);  // the stream has ended meanwhile
+    if (!waits) return Status(Code::kCancelled, "nobody waits for it any more");
     return by;
   }
 

@@ -43,14 +43,13 @@ class FleetTransport final : public BlockTransport {
   Result<std::uint64_t> pass_directly(ShardedClient& from,
                                       ShardedClient& to,
                                       const BlockPassage& passage);
-  Result<std::uint64_t> pass_through_here(const BlockPassage& passage);
+  Result<std::uint64_t> pass_by_router(const BlockPassage& passage);
   bool rests(const Pair& pair);
 
   telemetry::Logger& log_;
   const bool remote_;
   std::atomic<Way> last_{Way::kTcp};
   MemoryTransport memory_;
-  RouterTransport router_;
   base::Mutex mu_;
   std::map<Pair, TimePoint> failed_ GUARDED_BY(mu_);
 };

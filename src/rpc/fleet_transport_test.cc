@@ -1,5 +1,6 @@
 #include "rpc/fleet_transport.h"
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -86,6 +87,64 @@ TEST_F(FleetTransportTest, ATicketIsGoodForOneTakeOfWhatItIsFor) {
   const auto taken = source->take(5);
   ASSERT_TRUE(taken.ok()) << taken.status().message();
   EXPECT_EQ(*taken, blocks(5)) << "what is offered can still be taken";
+  EXPECT_TRUE(to.runner().attached().empty());
+}
+
+// Of a shard that hangs: it takes connections and says nothing.
+class HangingShardTest : public FleetTransportTest {
+ protected:
+  std::unique_ptr<ShardedClient> patient_client_of(const Machine& machine) {
+    return ShardedClient::connect(
+               machine.place(),
+               {.attach_timeout = std::chrono::hours(1), .peer_files = authority_.files("router")})
+        .value();
+  }
+  Status pass(BlockTransport& transport, ShardedClient& source, ShardedClient& destination) {
+    return transport
+        .pass({.from = &source,
+               .made = 5,
+               .to = &destination,
+               .as = 9,
+               .until = Clock::now() + std::chrono::milliseconds(50)})
+        .status();
+  }
+};
+
+TEST_F(HangingShardTest, ASourceIsNotWaitedForBeyondTheDeadline) {
+  Machine from(authority_.files("from"));
+  const Machine to(authority_.files("to"));
+  const auto source = patient_client_of(from);
+  const auto destination = patient_client_of(to);
+  ASSERT_EQ(source->attach(blocks(5)), Status());
+  from.hang();
+  FleetTransport direct(true, log_);
+  EXPECT_EQ(pass(direct, *source, *destination).code(), Code::kUnavailable);
+  MemoryTransport shared;
+  EXPECT_EQ(pass(shared, *source, *destination).code(), Code::kUnavailable);
+  EXPECT_EQ(pass_through_here({.from = source.get(),
+                               .made = 5,
+                               .to = destination.get(),
+                               .as = 9,
+                               .until = Clock::now() + std::chrono::milliseconds(50)})
+                .status()
+                .code(),
+            Code::kUnavailable);
+  from.end_hang();
+  from.stop();
+  EXPECT_TRUE(to.runner().attached().empty());
+}
+
+TEST_F(HangingShardTest, ADestinationKeepsNothingThatNobodyWaitsFor) {
+  const Machine from(authority_.files("from"));
+  Machine to(authority_.files("to"));
+  const auto source = patient_client_of(from);
+  const auto destination = patient_client_of(to);
+  ASSERT_EQ(source->attach(blocks(5)), Status());
+  to.hang();
+  FleetTransport direct(true, log_);
+  EXPECT_EQ(pass(direct, *source, *destination).code(), Code::kUnavailable);
+  to.end_hang();
+  to.stop();
   EXPECT_TRUE(to.runner().attached().empty());
 }
 

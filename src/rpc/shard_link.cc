@@ -101,6 +101,12 @@ struct ShardLink::Impl {
     }
   }
 
+  std::chrono::system_clock::time_point attachment_deadline(TimePoint until) const {
+    const Clock::duration left = until - Clock::now();
+    return std::chrono::system_clock::now() +
+           std::min<Clock::duration>(left, options.attach_timeout);
+  }
+
   template <typename Call>
   grpc::Status unary(Call&& call) const {
     return unary_within(options.call_timeout, std::forward<Call>(call));
@@ -417,7 +423,8 @@ Result<const pb::StepsResponse*> ShardLink::receive(TimePoint until) {
 
 Result<TakenBy> ShardLink::attach(const SharedAttachment& shared,
                                   std::uint64_t epoch,
-                                  std::uint64_t stream) {
+                                  std::uint64_t stream,
+                                  TimePoint until) {
   COXSWAIN_RETURN_IF_ERROR(impl_->reachable());
   const Attachment& attachment = shared.attachment;
   pb::AttachRequest message;
@@ -444,7 +451,7 @@ Result<TakenBy> ShardLink::attach(const SharedAttachment& shared,
     }
   }
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + impl_->options.attach_timeout);
+  context.set_deadline(impl_->attachment_deadline(until));
   pb::AttachResponse response;
   const auto writer = impl_->attachments->Attach(&context, &response);
   const std::string_view bytes = attachment.bytes;
@@ -475,7 +482,10 @@ Status ShardLink::detach(std::uint64_t id, std::uint64_t epoch) {
   return response.has_status() ? from_proto(response.status()) : Status();
 }
 
-Result<SharedAttachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch, TakeHow how) {
+Result<SharedAttachment> ShardLink::take(std::uint64_t id,
+                                         std::uint64_t epoch,
+                                         TakeHow how,
+                                         TimePoint until) {
   COXSWAIN_RETURN_IF_ERROR(impl_->reachable());
   pb::TakeRequest request;
   request.set_epoch(epoch);
@@ -483,7 +493,7 @@ Result<SharedAttachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch, 
   request.set_share(how == TakeHow::kShare);
   request.set_offer(how == TakeHow::kOffer);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + impl_->options.attach_timeout);
+  context.set_deadline(impl_->attachment_deadline(until));
   const auto reader = impl_->attachments->Take(&context, request);
   SharedAttachment whole{.attachment = {.id = id}};
   Attachment& out = whole.attachment;

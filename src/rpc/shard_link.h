@@ -71,13 +71,18 @@ class ShardLink {
 
   // In parts, over the connection of the Health calls, so that no plan waits behind them. `stream`: drawn by the
   // caller, sent with its first plan; the shard forgets the attachments of a stream when it ends. From any thread.
+  // kUnavailable at `until`, or after attach_timeout; the same of take().
   Result<TakenBy> attach(const SharedAttachment& attachment,
                          std::uint64_t epoch,
-                         std::uint64_t stream);
+                         std::uint64_t stream,
+                         TimePoint until = TimePoint::max());
   Status detach(std::uint64_t id, std::uint64_t epoch);
   // kShare: where it can be, the attachment stays there and is shared; kOffer: it stays for whoever has the ticket.
   enum class TakeHow : std::uint8_t { kBytes, kShare, kOffer };
-  Result<SharedAttachment> take(std::uint64_t id, std::uint64_t epoch, TakeHow how);
+  Result<SharedAttachment> take(std::uint64_t id,
+                                std::uint64_t epoch,
+                                TakeHow how,
+                                TimePoint until = TimePoint::max());
 
   // "host:port"; empty behind a Unix socket.
   const std::string& address() const;

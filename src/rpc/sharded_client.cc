@@ -176,10 +176,10 @@ Status ShardedClient::attach(Attachment attachment) {
   return attach_shared({.attachment = std::move(attachment)}).status();
 }
 
-Result<TakenBy> ShardedClient::attach_shared(const SharedAttachment& attachment) {
+Result<TakenBy> ShardedClient::attach_shared(const SharedAttachment& attachment, TimePoint until) {
   TakenBy by = TakenBy::kMessages;
   for (std::size_t rank = 0; rank < links_.size(); ++rank) {
-    const auto attached = links_[rank]->attach(attachment, epochs_[rank], stream_);
+    const auto attached = links_[rank]->attach(attachment, epochs_[rank], stream_, until);
     if (attached.ok()) {
       by = *attached;
       continue;
@@ -200,22 +200,27 @@ Status ShardedClient::detach(std::uint64_t id) {
 }
 
 Result<Attachment> ShardedClient::take(std::uint64_t id) {
-  COXSWAIN_ASSIGN_OR_RETURN(SharedAttachment out,
-                            links_.front()->take(id, epochs_.front(), ShardLink::TakeHow::kBytes));
+  return take_until(id, TimePoint::max());
+}
+
+Result<Attachment> ShardedClient::take_until(std::uint64_t id, TimePoint until) {
+  COXSWAIN_ASSIGN_OR_RETURN(
+      SharedAttachment out,
+      links_.front()->take(id, epochs_.front(), ShardLink::TakeHow::kBytes, until));
   for (std::size_t rank = 1; rank < links_.size(); ++rank)
     (void)links_[rank]->detach(id, epochs_[rank]);
   return std::move(out.attachment);
 }
 
-Result<SharedAttachment> ShardedClient::share(std::uint64_t id) {
+Result<SharedAttachment> ShardedClient::share(std::uint64_t id, TimePoint until) {
   if (links_.size() == 1)
-    return links_.front()->take(id, epochs_.front(), ShardLink::TakeHow::kShare);
-  COXSWAIN_ASSIGN_OR_RETURN(Attachment whole, take(id));
+    return links_.front()->take(id, epochs_.front(), ShardLink::TakeHow::kShare, until);
+  COXSWAIN_ASSIGN_OR_RETURN(Attachment whole, take_until(id, until));
   return SharedAttachment{.attachment = std::move(whole)};
 }
 
-Result<SharedAttachment> ShardedClient::offer(std::uint64_t id) {
-  return links_.front()->take(id, epochs_.front(), ShardLink::TakeHow::kOffer);
+Result<SharedAttachment> ShardedClient::offer(std::uint64_t id, TimePoint until) {
+  return links_.front()->take(id, epochs_.front(), ShardLink::TakeHow::kOffer, until);
 }
 
 }  // namespace coxswain::rpc

@@ -47,16 +47,18 @@ class ShardedClient : public StepRunner, public EarlyResultsSource {
   Status detach(std::uint64_t id) override;
   // Of rank 0; the others forget theirs.
   Result<Attachment> take(std::uint64_t id) override;
+  Result<Attachment> take_until(std::uint64_t id, TimePoint until);
   // As take(), but where it can be the bytes stay with the shard, in shared memory, until detach() or take(); take()
   // where there are several shards. Errors: those of take().
-  Result<SharedAttachment> share(std::uint64_t id);
+  Result<SharedAttachment> share(std::uint64_t id, TimePoint until = TimePoint::max());
   // As take(), but the bytes stay with the shard for another one that brings the ticket, until detach() or take().
   // REQUIRES: address() is not empty. Errors: those of take().
-  Result<SharedAttachment> offer(std::uint64_t id);
+  Result<SharedAttachment> offer(std::uint64_t id, TimePoint until = TimePoint::max());
   // "host:port"; empty behind a Unix socket.
   const std::string& address() const { return links_.front()->address(); }
   // Errors: those of attach(); kUnimplemented if a shard cannot get at what is shared or offered.
-  Result<TakenBy> attach_shared(const SharedAttachment& attachment);
+  Result<TakenBy> attach_shared(const SharedAttachment& attachment,
+                                TimePoint until = TimePoint::max());
 
  private:
   ShardedClient(std::vector<std::unique_ptr<ShardLink>> links,

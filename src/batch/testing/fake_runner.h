@@ -120,6 +120,8 @@ class FakeRunner final : public StepRunner, public EarlyResultsSource {
   std::function<Status(std::uint64_t step)> submit_failure = [](std::uint64_t) { return Status(); };
   // Called by healthy() first.
   std::function<void()> on_health = [] {};
+  // Called by attach() and take() first.
+  std::function<void()> on_attachment = [] {};
   // The status of a whole step; not ok replaces its result.
   std::function<Status(std::uint64_t step)> step_failure = [](std::uint64_t) { return Status(); };
   // The status of one row's sequence.

@@ -52,6 +52,7 @@ std::vector<Attachment> FakeRunner::attached() const {
 }
 
 Status FakeRunner::attach(Attachment attachment) {
+  on_attachment();
   base::MutexLock lock(mu_);
   if (!options_.capabilities.attachments) return StepRunner::attach(std::move(attachment));
   if (!attachment_refusal_.ok()) return attachment_refusal_;
@@ -68,6 +69,7 @@ Status FakeRunner::detach(std::uint64_t id) {
 }
 
 Result<Attachment> FakeRunner::take(std::uint64_t id) {
+  on_attachment();
   base::MutexLock lock(mu_);
   const auto found = std::ranges::find(attached_, id, &Attachment::id);
   if (found == attached_.end()) return StepRunner::take(id);

@@ -4,6 +4,7 @@
 // Thread rule: one thread.
 
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -68,6 +69,13 @@ class Machine {
   std::string address() const { return "127.0.0.1:" + std::to_string(service_->fleet_port()); }
   std::string place() const { return "tcp://" + address(); }
   const batch::testing::FakeRunner& runner() const { return runner_; }
+  // Until end_hang() attachments neither come nor go.
+  void hang() {
+    runner_.on_attachment = [this] { hung_.wait(); };
+  }
+  void end_hang() { hang_.set_value(); }
+  // It serves no more; what it was in the middle of has ended.
+  void stop() { service_.reset(); }
 
  private:
   static batch::testing::FakeRunnerOptions runner_options() {
@@ -94,6 +102,8 @@ class Machine {
   }
 
   const std::vector<IpNetwork> ucx_networks_;
+  std::promise<void> hang_;
+  std::shared_future<void> hung_ = hang_.get_future().share();
   base::TempFolder folder_;
   telemetry::Logger log_{log_options()};
   FakeCodec codec_;
