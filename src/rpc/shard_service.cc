@@ -99,6 +99,9 @@ struct ShardService::Impl {
     const TimePoint deadline = Clock::now() + options.stop_grace;
     sockets.stop(deadline);
     if (!server) return;
+    // A call that waits for bytes is not ended by the server, which waits for the call. By the other way they may still
+    // come until the deadline.
+    if (ucx != nullptr) ucx->stop_takes();
     server->Shutdown(std::chrono::system_clock::now() + (deadline - Clock::now()));
     server->Wait();
     server.reset();

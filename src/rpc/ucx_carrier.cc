@@ -11,9 +11,9 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <list>
 #include <map>
+#include <optional>
 #include <poll.h>
 #include <thread>
 #include <unistd.h>
@@ -141,7 +141,7 @@ struct Take {
   UcxTake what = {};
   Ask ask = {};
   std::string bytes = {};
-  std::promise<Status> done = {};
+  std::optional<Status> outcome = {};  // guarded by the carrier's lock
   // Of the carrier's thread alone.
   Link* link = nullptr;
   bool is_settled = false;
@@ -169,6 +169,7 @@ class Carrier final : public UcxCarrier {
  public:
   Carrier(const Library& ucp, UcxOptions options) : ucp_(ucp), options_(std::move(options)) {}
   ~Carrier() override {
+    stop_takes();
     if (thread_.joinable()) {
       stopped_ = true;
       wake();
@@ -219,22 +220,23 @@ class Carrier final : public UcxCarrier {
     if (what.ticket.size() != sizeof(Ticket))
       return Status(Code::kNotFound, "a ticket has " + std::to_string(sizeof(Ticket)) + " bytes");
     std::memcpy(take->ask.ticket.data(), what.ticket.data(), sizeof(Ticket));
-    std::future<Status> done = take->done.get_future();
     send_to_thread(take);
-    Status status;
-    if (done.wait_until(until) == std::future_status::ready) {
-      status = done.get();
-    } else {
-      status = Status(Code::kDeadlineExceeded, what.address + " has not sent them in time");
-      send_to_thread(take);
-    }
+    Status status = wait_for(take, until);
     if (status.ok()) return std::move(take->bytes);
-    if (status.code() != Code::kNotFound) {
+    if (status.code() != Code::kNotFound && status.code() != Code::kCancelled) {
       base::MutexLock lock(mu_);
       if (failed_.size() >= kPeersMax) failed_.clear();
       failed_[what.address] = Clock::now();
     }
     return status;
+  }
+
+  void stop_takes() override {
+    {
+      base::MutexLock lock(mu_);
+      takes_end_ = true;
+    }
+    news_.notify_all();
   }
 
  private:
@@ -323,6 +325,21 @@ class Carrier final : public UcxCarrier {
    private:
     Carrier& carrier_;
   };
+
+  // The outcome, or why it is not waited for any longer: the carrier's thread may be held up by the library.
+  Status wait_for(const std::shared_ptr<Take>& take, TimePoint until) {
+    bool ends = false;
+    {
+      base::MutexLock lock(mu_);
+      news_.wait_until(
+          lock, until, [&]() REQUIRES(mu_) { return takes_end_ || take->outcome.has_value(); });
+      if (take->outcome) return *take->outcome;
+      ends = takes_end_;
+    }
+    send_to_thread(take);
+    if (ends) return {Code::kCancelled, ErrorKind::kUnavailable, "nothing is taken any more"};
+    return {Code::kDeadlineExceeded, take->what.address + " has not sent them in time"};
+  }
 
   // The second time it is given up.
   void send_to_thread(std::shared_ptr<Take> take) {
@@ -451,9 +468,15 @@ class Carrier final : public UcxCarrier {
     return {Code::kUnavailable, address + ": " + why};
   }
 
+  // What is settled is the caller's.
   static void settle(Take& take, const Status& status) {
     if (std::exchange(take.is_settled, true)) return;
-    take.done.set_value(status);
+    Carrier& self = take.carrier;
+    {
+      base::MutexLock lock(self.mu_);
+      take.outcome = status;
+    }
+    self.news_.notify_all();
   }
 
   void send(Link& link, Sending& sending, unsigned id, const void* header, std::size_t n_header) {
@@ -602,6 +625,8 @@ class Carrier final : public UcxCarrier {
   std::map<std::string, TimePoint> failed_ GUARDED_BY(mu_);  // addresses of sources
   std::size_t n_taking_ GUARDED_BY(mu_) = 0;
   base::CondVar left_;
+  bool takes_end_ GUARDED_BY(mu_) = false;
+  base::CondVar news_;  // of takes
 
   // Of the thread.
   std::list<Link> links_;

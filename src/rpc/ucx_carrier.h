@@ -53,6 +53,8 @@ class UcxCarrier {
   // nothing for this ticket, or other than was said; kDeadlineExceeded and kUnavailable, after which it is left alone
   // for a while.
   virtual Result<std::string> take(const UcxTake& what, TimePoint until) = 0;
+  // Every take that waits fails with kCancelled, at once, as do those that come later. Others may still take from here.
+  virtual void stop_takes() = 0;
 };
 
 // Errors: kUnimplemented if this build has no UCX; kFailedPrecondition if this machine has no libucp or no address in

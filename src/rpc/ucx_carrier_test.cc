@@ -224,6 +224,35 @@ TEST_F(UcxCarrierTest, ATakeMayBeGivenUpAmidTheBytes) {
   }
 }
 
+// As where a shard stops: the source is held up, and so may be the library.
+TEST_F(UcxCarrierTest, NoTakeIsWaitedForWhereTheyAreToStop) {
+  std::promise<void> asked;
+  std::promise<void> end;
+  const auto source = start_ucx({.networks = parse_networks("127.0.0.0/8").value(),
+                                 .redeem =
+                                     [&](std::uint64_t, std::string_view) {
+                                       asked.set_value();
+                                       end.get_future().wait();
+                                       return nullptr;
+                                     }})
+                          .value();
+  const auto taker = carrier(kept_);
+  const UcxTake what = of(*source, std::string(16, 't'), 9);
+  auto taken =
+      std::async(std::launch::async, [&] { return taker->take(what, late()).status().code(); });
+  asked.get_future().wait();
+  taker->stop_takes();
+  EXPECT_EQ(taken.get(), Code::kCancelled);
+  EXPECT_EQ(taker->take(what, late()).status().code(), Code::kCancelled) << "nor a later one";
+  EXPECT_TRUE(taker->reaches(source->address())) << "that is no failure";
+  end.set_value();
+  // Others still take from there.
+  const Attachment sent = attachment(300'000);
+  const auto other = carrier(none_);
+  const auto from_there = other->take(of(*taker, kept_.offer(sent), sent.bytes.size()), late());
+  EXPECT_TRUE(from_there.ok() && *from_there == sent.bytes) << from_there.status().message();
+}
+
 TEST_F(UcxCarrierTest, ATakeFailsWithItsCarrier) {
   std::promise<void> asked;
   std::promise<void> end;
