@@ -99,7 +99,7 @@ constexpr std::array kMembers{
     Member{"peer_rate", [](SimOptions& o, double v) { o.planner.peer_bytes_per_s = v; }},
     Member{"host_rate", [](SimOptions& o, double v) { o.planner.host_bytes_per_s = v; }},
     Member{"disk_rate", [](SimOptions& o, double v) { o.planner.disk_bytes_per_s = v; }},
-    Member{"host_ttl_s", [](SimOptions& o, double v) { o.planner.host_cache_ttl = of_seconds(v); }},
+    Member{"host_ttl_s", [](SimOptions& o, double v) { o.host_cache_ttl = of_seconds(v); }},
     Member{"backlog_low_s", [](SimOptions& o, double v) { o.planner.prefill_backlog_s.lower = v; }},
     Member{"backlog_high_s", [](SimOptions& o, double v) { o.planner.prefill_backlog_s.upper = v; }},
     Member{"use_max", [](SimOptions& o, double v) { o.planner.prefill_use_max = v; }},

@@ -26,7 +26,6 @@ ReplicaView view_of(std::size_t index,
                     TimePoint now) {
   ReplicaView out;
   out.life = {.replica = static_cast<ReplicaId>(index), .incarnation = replica.incarnation};
-  out.last_load = place.started;
   switch (place.presence) {
     case Presence::kAbsent:
       out.lost = place.up || now < place.blocked_until;  // up: what ended is still connected

@@ -46,7 +46,13 @@ double load_seconds(const PlannerConfig& config, const Snapshot& snapshot) {
         rank_peers(snapshot.replicas, {.avoid_interference = config.avoid_interference});
     if (!peers.empty()) return peer_load_seconds(config, snapshot, peers.front());
   }
-  const bool host = config.executor == Executor::kAllCache || !snapshot.host_copies.empty();
+  bool host = config.executor == Executor::kAllCache;
+  if (config.executor == Executor::kBlitz) host = !snapshot.host_copies.empty();  // it is sent
+  if (config.executor == Executor::kServerless) {
+    host = std::ranges::any_of(snapshot.replicas, [&](const ReplicaView& replica) {
+      return replica.is_cold() && has_host_copy(snapshot, replica.machine);
+    });
+  }
   return config.parameter_bytes / (host ? config.host_bytes_per_s : config.disk_bytes_per_s);
 }
 
@@ -107,6 +113,10 @@ void keep_for_peak(RoleNeed& need, double peak, double of_one) {
 }
 
 }  // namespace
+
+bool has_host_copy(const Snapshot& snapshot, std::uint32_t machine) {
+  return std::ranges::find(snapshot.host_copies, machine) != snapshot.host_copies.end();
+}
 
 PlanInputs needs_of(const PlannerConfig& config, const Snapshot& snapshot) {
   PlanInputs out;

@@ -212,13 +212,7 @@ void Planner::load_one(ReplicaView& replica, Role role, LoadSource source, bool 
 }
 
 bool Planner::cached(const ReplicaView& replica) const {
-  if (config_.executor == Executor::kAllCache) return true;
-  return std::any_of(fleet_.begin(), fleet_.end(), [&](const ReplicaView& other) {
-    const bool recent = other.last_load != TimePoint::min() &&
-                        other.last_load + config_.host_cache_ttl > snapshot_.now;
-    return other.machine == replica.machine &&
-           (recent || (!other.lost && other.residency == Residency::kResident));
-  });
+  return config_.executor == Executor::kAllCache || has_host_copy(snapshot_, replica.machine);
 }
 
 void Planner::load_from_caches(const std::vector<ReplicaView*>& cold) {

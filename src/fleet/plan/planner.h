@@ -65,8 +65,6 @@ struct PlannerConfig {
   bool live = true;  // the last of each chain serves while it loads
   std::uint32_t chains_max = 8;
   std::uint32_t loads_max = 8;  // at a time
-  std::chrono::milliseconds host_cache_ttl{
-      30'000};  // serverless: since the last load on the machine
 
   // Damping.
   std::chrono::milliseconds up_cooldown{0};
@@ -97,6 +95,8 @@ struct Snapshot {
   std::chrono::milliseconds itl{0};
   std::vector<std::uint32_t> host_copies = {};  // machines
 };
+
+bool has_host_copy(const Snapshot& snapshot, std::uint32_t machine);
 
 // What plan() needs to know of its former decisions.
 struct PlannerMemory {

@@ -22,7 +22,6 @@ const TimePoint kNow = TimePoint{} + std::chrono::hours(1);
 ReplicaView replica(std::uint32_t id, Role role, std::uint32_t used = 0) {
   ReplicaView out{.life = {ReplicaId{id}, 1}, .machine = id, .role = role, .used_blocks = used};
   out.residency = Residency::kResident;
-  out.last_load = TimePoint::min();
   return out;
 }
 ReplicaView cold(std::uint32_t id) {
@@ -420,12 +419,12 @@ TEST(Planner, AnOverloadedDecodeReplicaTakesNoMore) {
 TEST(Planner, TheOtherExecutorsUseHostMemoryAndDisk) {
   std::vector<ReplicaView> fleet{
       replica(0, Role::kPrefill), replica(1, Role::kDecode), cold(2), cold(3)};
-  fleet[2].last_load = kNow - seconds(31);
-  fleet[3].last_load = kNow - seconds(29);
+  Snapshot s = snapshot_of(fleet, 100'000);
+  s.host_copies = {3};
   PlannerConfig c = config();
   c.prefill_max = 3;
   c.executor = Executor::kServerless;
-  Plan made = plan(c, {}, snapshot_of(fleet, 100'000));
+  Plan made = plan(c, {}, s);
   std::map<ReplicaId, SourceTier> tiers;
   for (const Decision& d : made.decisions) {
     const auto& load = std::get<Load>(d.command);
@@ -441,6 +440,19 @@ TEST(Planner, TheOtherExecutorsUseHostMemoryAndDisk) {
   }
   c.executor = Executor::kStatic;
   EXPECT_TRUE(plan(c, {}, snapshot_of(fleet, 100'000)).decisions.empty());
+}
+
+// A copy where nobody is to be started is of no use: there are no peers that could send it.
+TEST(Needs, ALoadOfServerlessTakesWhatTheNextOneWill) {
+  PlannerConfig c = config();
+  c.executor = Executor::kServerless;
+  c.parameter_bytes = 16e9;
+  Snapshot s = snapshot_of({replica(0, Role::kPrefill), replica(1, Role::kDecode), cold(2)});
+  EXPECT_EQ(needs_of(c, s).load_s, 12.8);
+  s.host_copies = {0, 1};
+  EXPECT_EQ(needs_of(c, s).load_s, 12.8);
+  s.host_copies = {0, 1, 2};
+  EXPECT_EQ(needs_of(c, s).load_s, 1.0);
 }
 
 TEST(Planner, AMixedFleetHasOneNeed) {

@@ -64,7 +64,7 @@ struct Node {
   std::uint64_t run = 0;  // the one under way, or the last one
   ParameterStream load{};
   TimePoint load_ends{};
-  TimePoint last_load = TimePoint::min();
+  TimePoint load_began{};
   TimePoint sends_until{};
   std::deque<std::uint32_t> parked = {};  // computed, no destination yet
   // As it stands in the orders of places.
@@ -108,7 +108,8 @@ class Simulation {
         nodes_(options.n_replicas, Node(options)),
         first_token_(requests.size()),
         last_token_(requests.size()),
-        history_(options.window) {
+        history_(options.window),
+        copies_until_(options.n_replicas) {
     config_ = {.layers = options.layers,
                .pages_max = options.planner.blocks_per_replica,
                .prefill_slots = 1024,
@@ -256,7 +257,7 @@ class Simulation {
     Node& node = nodes_[i];
     node.load = {.begins = now_, .takes = of_seconds(p.parameter_bytes / rate)};
     if (from_peer) receive(node.load, index_of(load.source.peer));
-    node.last_load = time();
+    node.load_began = time();
     node.load_ends = TimePoint{} + node.load.begins + node.load.takes;
     ++out_.n_loads;
     push(layers_at(node, 1), What::kLayers, i, 1, load.load);
@@ -290,7 +291,7 @@ class Simulation {
            event.request + 1,
            event.tag);
     } else {
-      load_s_ += seconds_of(now_ - (node.last_load - TimePoint{}));
+      load_s_ += seconds_of(now_ - (node.load_began - TimePoint{}));
       ++n_loaded_;
     }
     tell(event.replica, LayersReady{event.tag, event.request});
@@ -442,13 +443,13 @@ class Simulation {
       ReplicaView view = view_of(node.state, i / options_.replicas_per_machine);
       view.former_role = node.former_role;
       view.load_ends = node.load_ends;
-      view.last_load = node.last_load;
       view.sends_params = node.sends_until > time();
       if (node.state.params.residency != Residency::kAbsent) n_used += 1.0;
       snapshot.waiting_tokens += node.engine.queued_tokens();
       snapshot.replicas.push_back(view);
       used_blocks += view.used_blocks;
     }
+    if (options_.planner.executor == Executor::kServerless) snapshot.host_copies = host_copies();
     history_.add({.at = time(), .arrived_tokens = arrived_tokens_, .used_blocks = used_blocks});
     snapshot.arriving_tokens_per_s = history_.tokens_per_s();
     snapshot.arriving_slope = history_.slope();
@@ -463,6 +464,20 @@ class Simulation {
       if (tell(i, decision.command) == Verdict::kRefused) ++out_.n_refused;
       run(i);  // it may have adopted what was parked
     }
+  }
+
+  // A load leaves a copy in its machine's host memory, which stays while a replica there has the parameters, and for
+  // its keep-alive longer.
+  std::vector<std::uint32_t> host_copies() {
+    std::vector<std::uint32_t> out;
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+      const std::uint32_t machine = i / options_.replicas_per_machine;
+      if (nodes_[i].state.params.residency == Residency::kResident)
+        copies_until_[machine] = time() + options_.host_cache_ttl;
+      const bool is_last = i + 1 == nodes_.size() || (i + 1) % options_.replicas_per_machine == 0;
+      if (is_last && copies_until_[machine] > time()) out.push_back(machine);
+    }
+    return out;
   }
 
   void note_used(double n_used) {
@@ -545,6 +560,7 @@ class Simulation {
   Places arrivals_;                 // replicas that take a hand-over
   std::set<std::uint32_t> parked_;  // replicas with parked requests
   PlannerMemory memory_;
+  std::vector<TimePoint> copies_until_;  // of machines, in host memory
   double load_s_ = 0.0;
   std::size_t n_loaded_ = 0;
   SimResult out_;

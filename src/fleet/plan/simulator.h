@@ -45,6 +45,8 @@ struct SimOptions {
   std::chrono::milliseconds plan_interval{100};
   std::chrono::milliseconds window{10'000};  // of the load that the planner is told of
   std::chrono::milliseconds warm_ttl{1'500};
+  // Of `serverless`: how long a copy in a machine's host memory outlives its last use there.
+  std::chrono::milliseconds host_cache_ttl{30'000};
   double sample_s = 0.0;  // one of SimResult::samples for each; 0 = none
 };
 

@@ -33,8 +33,7 @@ ReplicaView view_of(const ReplicaState& state, std::uint32_t machine) {
           .assist = state.assist,
           .draining = state.drain.phase != DrainPhase::kNo,
           .ingress_held = state.ingress.held,
-          .used_blocks = state.pages,
-          .last_load = TimePoint::min()};
+          .used_blocks = state.pages};
 }
 
 std::vector<ReplicaLife> rank_peers(std::span<const ReplicaView> replicas,

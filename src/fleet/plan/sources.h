@@ -35,7 +35,6 @@ struct ReplicaView {
   bool sends_params = false;  // its link is taken
   bool receives_params = false;
   TimePoint load_ends{};  // loading: when all layers will have arrived
-  TimePoint last_load{};  // when a load began here last; min() = never
 
   bool is_warm() const { return !lost && residency == Residency::kResident && role == Role::kNone; }
   bool is_cold() const { return !lost && residency == Residency::kAbsent; }
