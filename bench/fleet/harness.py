@@ -124,11 +124,11 @@ class Quotas:
     CORES, PERIOD_US = 0.5, 10000
     numbers = itertools.count()
 
-    def __init__(self):
+    def __init__(self, cores=CORES):
         self.folder = None
         for root, is_v2 in (("/sys/fs/cgroup/cpu", False), ("/sys/fs/cgroup", True)):
             folder = pathlib.Path(root) / f"coxswain-bench-{os.getpid()}-{next(self.numbers)}"
-            quota = int(self.CORES * self.PERIOD_US)
+            quota = int(cores * self.PERIOD_US)
             self.limits = (
                 {"cpu.max": f"{quota} {self.PERIOD_US}"}
                 if is_v2
@@ -159,6 +159,13 @@ class Quotas:
             lines += ['echo $$ > "$group/cgroup.procs"']
         return "\n".join([*lines, f'exec {program} "$@"']) + "\n"
 
+    def held_seconds(self):
+        """How long programs of all groups have been stopped for the share, so far."""
+        if not self.folder:
+            return 0.0
+        stats = [dict(map(str.split, file.read_text().splitlines())) for file in self.folder.glob("*/cpu.stat")]
+        return sum(float(s.get("throttled_time", 0)) / 1e9 + float(s.get("throttled_usec", 0)) / 1e6 for s in stats)
+
     def dispose(self):
         """Once nothing runs in them any more."""
         if self.folder and self.folder.is_dir():
@@ -168,13 +175,13 @@ class Quotas:
         self.folder = None
 
 
-def budgets():
+def budgets(cores=Quotas.CORES):
     """What a paced replica has of this machine."""
-    quotas = Quotas()
+    quotas = Quotas(cores)
     grouped = quotas.folder is not None
     quotas.dispose()
     return (
-        f"a cgroup of {Quotas.CORES} cores for each replica, period {Quotas.PERIOD_US // 1000} ms"
+        f"a cgroup of {cores} cores for each replica, period {Quotas.PERIOD_US // 1000} ms"
         if grouped
         else "a thread for each replica, as no cgroup with a quota can be made here"
     )

@@ -31,6 +31,7 @@ from plot import Figure
 
 ARMS = ("live", "stop", "ideal")
 COSTS = Costs(step=0.010, decode=0.001, prompt_token=0.0005)
+CORES = 0.75  # of a replica: what it computes and what it sends are to be done within its steps
 STEP_TOKENS = 256  # a prompt is one step
 PROMPTS = (160, 256)
 N_OUTPUT = 4
@@ -44,7 +45,7 @@ class Machines(Fleet):
 
     def __init__(self, costs):
         self.home = tempfile.TemporaryDirectory()
-        self.quotas = Quotas()
+        self.quotas = Quotas(CORES)
         super().__init__(pathlib.Path(self.home.name))
         self.environment["COXSWAIN_BENCH_PACE"] = costs.text()
         self.words = super().files("all")
@@ -255,16 +256,21 @@ class Load:
         return [begins_s + (front + (i + 1) * layer) / self.rate for i in range(LAYERS)]
 
 
-# So late this program may be with what it does each 20 ms; a run that is interrupted longer says nothing.
+# So late this program may be with what it does each 20 ms, and so many cores other programs may have: a run that is
+# interrupted longer, or beside more, says nothing. Neither is a figure of the run.
 LATE_MAX_S = 0.25
+OTHERS_MAX = 0.2
 
 
 def one_run(run, arm, load, requests):
-    for _ in range(5):
+    for n_void in range(10):
         out = attempt(run, arm, load, requests)
-        if out["late_s"] <= LATE_MAX_S:
-            return out
-    raise RuntimeError(f"this machine stands still for {out['late_s']:.2f} s and more, again and again")
+        if out["late_s"] <= LATE_MAX_S and out["others_cores"] <= OTHERS_MAX:
+            return {**out, "void": n_void}
+    raise RuntimeError(
+        f"this machine stands still for {out['late_s']:.2f} s, or other programs have {out['others_cores']:.2f} cores, "
+        "again and again"
+    )
 
 
 def attempt(run, arm, load, requests):
@@ -278,6 +284,7 @@ def attempt(run, arm, load, requests):
         machines.serving(2 if arm == "ideal" else 1)
         replay(port, [(0.02 * i, PROMPTS[0], 2) for i in range(4)])
         spent, at = machines.cpu_seconds(), {}
+        held = machines.quotas.held_seconds()
 
         def load_second():
             if arm == "ideal":
@@ -297,6 +304,7 @@ def attempt(run, arm, load, requests):
             answers = replay(port, requests, begin)
             loader.join()
         spent = {who: s - spent[who] for who, s in machines.cpu_seconds().items()}
+        held = machines.quotas.held_seconds() - held
         fleet = machines.fleet()
         run.cpu(spent)
     first = [a.first for a in answers]
@@ -309,6 +317,8 @@ def attempt(run, arm, load, requests):
         "divided": fleet["divided"],
         "first_layers": next((r["first_layers"] for r in fleet["replicas"] if "first_layers" in r), None),
         "cpu_s": spent,
+        "held_s": held,
+        "seconds": watch.seconds,
         "others_cores": watch.cores - sum(spent.values()) / watch.seconds,
         "late_s": watch.late,
     }
@@ -333,7 +343,7 @@ def live(run):
     loads = [Load(times) for times in ((16,) if run.quick else (8, 16, 32))]
     run.says(
         f"emulation: steps computed by models/demo ({LAYERS} layers), paced to {COSTS}, some layers to their share; "
-        f"{budgets()}; weights over TLS on the loopback, held to "
+        f"{budgets(CORES)}; weights over TLS on the loopback, held to "
         + ", ".join(f"{load.rate / 1e6:.2f}" for load in loads)
         + f" MB/s, which takes {', '.join(f'{load.seconds:.2f}' for load in loads)} s, the time of "
         f"{', '.join(str(load.times) for load in loads)} prompts; until that is over prompts of {PROMPTS[0]} to "
@@ -385,11 +395,17 @@ def tell(loads, out, bests):
     head = ["load in prompts: arm", "first mean ms", "p50 ms", "p95 ms", "p99 ms", "all computed s", "tokens/s in the load"]
     table([*head, "divided", "layers"], rows)
     runs = [r for arms in out.values() for rounds in arms.values() for r in rounds]
+    held = {arm: [r["held_s"] / r["seconds"] for of in out.values() for r in of[arm]] for arm in ARMS}
+    print(
+        "replicas stood still for their share of a core, all together, for so much of the time: "
+        + ", ".join(f"{arm} {shown(values)}" for arm, values in held.items())
+    )
     loaded = [(load, r["load"]) for load in loads for r in out[load.times]["live"]]
     print(
         f"loads began after {shown([at['begins'] for _, at in loaded])} s and took "
         f"{shown([(at['ends'] - at['begins']) / load.seconds for load, at in loaded])} of their time; "
-        f"other programs had {shown([r['others_cores'] for r in runs])} cores"
+        f"other programs had {shown([r['others_cores'] for r in runs])} cores; {sum(r['void'] for r in runs)} runs in "
+        f"which they had more than {OTHERS_MAX}, or nothing ran for {LATE_MAX_S} s, were run again"
     )
 
 
