@@ -256,21 +256,19 @@ class Load:
         return [begins_s + (front + (i + 1) * layer) / self.rate for i in range(LAYERS)]
 
 
-# So late this program may be with what it does each 20 ms, and so many cores other programs may have: a run that is
-# interrupted longer, or beside more, says nothing. Neither is a figure of the run.
+# So late this program may be with what it does each 20 ms: a run that is interrupted longer says nothing. So many cores
+# other programs may have: beside more it is run again, twice at most, as some machines have nothing else.
 LATE_MAX_S = 0.25
-OTHERS_MAX = 0.2
+OTHERS_MAX, AGAIN_MAX = 0.2, 2
 
 
 def one_run(run, arm, load, requests):
-    for n_void in range(10):
+    for n_void in range(5):
         out = attempt(run, arm, load, requests)
-        if out["late_s"] <= LATE_MAX_S and out["others_cores"] <= OTHERS_MAX:
-            return {**out, "void": n_void}
-    raise RuntimeError(
-        f"this machine stands still for {out['late_s']:.2f} s, or other programs have {out['others_cores']:.2f} cores, "
-        "again and again"
-    )
+        alone = out["others_cores"] <= OTHERS_MAX
+        if out["late_s"] <= LATE_MAX_S and (alone or n_void >= AGAIN_MAX):
+            return {**out, "void": n_void, "alone": alone}
+    raise RuntimeError(f"this machine stands still for {out['late_s']:.2f} s and more, again and again")
 
 
 def attempt(run, arm, load, requests):
@@ -405,7 +403,8 @@ def tell(loads, out, bests):
         f"loads began after {shown([at['begins'] for _, at in loaded])} s and took "
         f"{shown([(at['ends'] - at['begins']) / load.seconds for load, at in loaded])} of their time; "
         f"other programs had {shown([r['others_cores'] for r in runs])} cores; {sum(r['void'] for r in runs)} runs in "
-        f"which they had more than {OTHERS_MAX}, or nothing ran for {LATE_MAX_S} s, were run again"
+        f"which they had more than {OTHERS_MAX}, or nothing ran for {LATE_MAX_S} s, were run again, and "
+        f"{sum(not r['alone'] for r in runs)} in which they had more count"
     )
 
 
