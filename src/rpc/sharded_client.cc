@@ -184,7 +184,11 @@ Result<TakenBy> ShardedClient::attach_shared(const SharedAttachment& attachment,
       by = *attached;
       continue;
     }
-    while (rank-- > 0) (void)links_[rank]->detach(attachment.attachment.id, epochs_[rank]);
+    // Without an answer it may have come, or come yet: the shard learns that the call is over before it hears this.
+    const bool unknown = attached.status().code() == Code::kUnavailable;
+    const std::size_t n_told = unknown ? rank + 1 : rank;
+    for (std::size_t i = 0; i < n_told; ++i)
+      (void)links_[i]->detach(attachment.attachment.id, epochs_[i]);
     return attached.status();
   }
   return by;
