@@ -231,7 +231,11 @@ class HungTransport final : public BlockTransport {
  public:
   explicit HungTransport(int n) : n_left_(n) {}
 
-  void go() { go_.set_value(); }
+  void go() { go_->set_value(); }
+  // go() for whoever may outlive this.
+  std::function<void()> opener() const {
+    return [go = go_] { go->set_value(); };
+  }
   int n_hung() const { return n_hung_; }
   std::string_view name() const override { return "hung"; }
   Result<std::uint64_t> pass(const BlockPassage& passage) override {
@@ -248,8 +252,8 @@ class HungTransport final : public BlockTransport {
  private:
   std::atomic<int> n_left_;
   std::atomic<int> n_hung_ = 0;
-  std::promise<void> go_;
-  std::shared_future<void> gone_ = go_.get_future().share();
+  const std::shared_ptr<std::promise<void>> go_ = std::make_shared<std::promise<void>>();
+  std::shared_future<void> gone_ = go_->get_future().share();
   RouterTransport inner_;
 };
 
@@ -316,7 +320,7 @@ TEST(HandoverFaults, AServiceThatEndsForgetsWhatComesLate) {
     const GenerationRequest r = handover_request(90, 12);
     FirstLife first = compute_prompt(from, r);
     auto transport = std::make_unique<HungTransport>(1);
-    HungTransport& hung = *transport;
+    const auto go = transport->opener();
     auto service = std::make_unique<HandoverService>(HandoverOptions{.passage_timeout = 1ms},
                                                      std::move(transport));
     const SecondLife second = go_on(*service, from, to, first);
@@ -324,7 +328,7 @@ TEST(HandoverFaults, AServiceThatEndsForgetsWhatComesLate) {
     expect_whole(fake, r, first, second);
     std::thread later([&] {
       std::this_thread::sleep_for(std::chrono::microseconds(i * 20));
-      hung.go();
+      go();
     });
     service.reset();
     later.join();
