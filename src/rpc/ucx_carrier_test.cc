@@ -224,28 +224,40 @@ TEST_F(UcxCarrierTest, ATakeMayBeGivenUpAmidTheBytes) {
   }
 }
 
+// A source that is asked for something and does not answer before it is let go.
+class HeldSource {
+ public:
+  const UcxCarrier& carrier() const { return *carrier_; }
+  void wait_until_asked() { asked_.get_future().wait(); }
+  void let_go() { end_.set_value(); }
+
+ private:
+  std::promise<void> asked_;
+  std::promise<void> end_;
+  const std::unique_ptr<UcxCarrier> carrier_ =
+      start_ucx({.networks = parse_networks("127.0.0.0/8").value(),
+                 .redeem =
+                     [this](std::uint64_t, std::string_view) {
+                       asked_.set_value();
+                       end_.get_future().wait();
+                       return nullptr;
+                     }})
+          .value();
+};
+
 // As where a shard stops: the source is held up, and so may be the library.
 TEST_F(UcxCarrierTest, NoTakeIsWaitedForWhereTheyAreToStop) {
-  std::promise<void> asked;
-  std::promise<void> end;
-  const auto source = start_ucx({.networks = parse_networks("127.0.0.0/8").value(),
-                                 .redeem =
-                                     [&](std::uint64_t, std::string_view) {
-                                       asked.set_value();
-                                       end.get_future().wait();
-                                       return nullptr;
-                                     }})
-                          .value();
+  HeldSource source;
   const auto taker = carrier(kept_);
-  const UcxTake what = of(*source, std::string(16, 't'), 9);
+  const UcxTake what = of(source.carrier(), std::string(16, 't'), 9);
   auto taken =
       std::async(std::launch::async, [&] { return taker->take(what, late()).status().code(); });
-  asked.get_future().wait();
+  source.wait_until_asked();
   taker->stop_takes();
   EXPECT_EQ(taken.get(), Code::kCancelled);
   EXPECT_EQ(taker->take(what, late()).status().code(), Code::kCancelled) << "nor a later one";
-  EXPECT_TRUE(taker->reaches(source->address())) << "that is no failure";
-  end.set_value();
+  EXPECT_TRUE(taker->reaches(source.carrier().address())) << "that is no failure";
+  source.let_go();
   // Others still take from there.
   const Attachment sent = attachment(300'000);
   const auto other = carrier(none_);
@@ -254,24 +266,15 @@ TEST_F(UcxCarrierTest, NoTakeIsWaitedForWhereTheyAreToStop) {
 }
 
 TEST_F(UcxCarrierTest, ATakeFailsWithItsCarrier) {
-  std::promise<void> asked;
-  std::promise<void> end;
-  const auto source = start_ucx({.networks = parse_networks("127.0.0.0/8").value(),
-                                 .redeem =
-                                     [&](std::uint64_t, std::string_view) {
-                                       asked.set_value();
-                                       end.get_future().wait();
-                                       return nullptr;
-                                     }})
-                          .value();
+  HeldSource source;
   auto taker = carrier(none_);
   auto taken = std::async(std::launch::async, [&, &at = *taker] {
-    return at.take(of(*source, std::string(16, 't'), 9), late()).status();
+    return at.take(of(source.carrier(), std::string(16, 't'), 9), late()).status();
   });
-  asked.get_future().wait();
+  source.wait_until_asked();
   UcxCarrier* const ending = taker.release();
   std::thread ender([ending] { delete ending; });
-  end.set_value();
+  source.let_go();
   EXPECT_FALSE(taken.get().ok());
   ender.join();
 }
