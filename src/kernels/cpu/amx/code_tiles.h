@@ -25,4 +25,20 @@ inline void use_code_tiles(LinearKernel* kernel, void (*tile)(const TileArgs*), 
   kernel->tile = tile;
 }
 
+// Codes to come, which are asked for a few lines at a time while tiles have others: all at once they would wait for
+// memory. A tile call has all rows that share the panel, so what comes next is what lies behind.
+struct CodesAhead {
+  const uint8_t* next;
+  const uint8_t* end;
+  size_t lines;  // an ask
+
+  // `bytes` from `from` on, in n_asks parts.
+  CodesAhead(const uint8_t* from, size_t bytes, size_t n_asks)
+      : next(from), end(from + bytes), lines((bytes / 64 + n_asks - 1) / n_asks) {}
+
+  void ask() {
+    for (size_t n = lines; n != 0 && next < end; --n, next += 64) _mm_prefetch(next, _MM_HINT_T1);
+  }
+};
+
 #endif  // COXSWAIN_KERNELS_CPU_AMX_CODE_TILES_H_

@@ -3,7 +3,7 @@
 //
 // Codes are widened to signed bytes once for all rows of a call. A tile product covers a group, or 64 inputs of it; its
 // sums go through the first-level cache into vectors, where each group costs a conversion, a multiplication and an
-// addition. While one group's sums are worked on, the tiles have groups to come.
+// addition. While one group's sums are added, the tiles have groups to come (ADR 0137).
 
 #include <immintrin.h>
 #include <string.h>
@@ -30,22 +30,18 @@ struct alignas(64) Widened {
   int8_t bytes[kVectors][kPieceValues / 4][64];
 };
 
-// Sums of the groups under way. Products are so many groups ahead of those whose sums are worked on: a product takes 52
-// cycles, and its sums another 20 through the first-level cache.
-constexpr size_t kAhead = 4;
+// A group passes through three stages: its product in a tile, its sums in memory, their addition to results. Of four
+// groups that follow each other one is multiplied, one on its way, one is stored and one is added.
+constexpr size_t kStages = 4;
 struct alignas(64) Sums {
-  int32_t values[2 * kAhead][16][16];
+  int32_t values[kStages][16][16];
 };
 
 // Units [0, n_units) of the panel from `w` on, and zeros up to a whole tile.
 template <typename Codes>
-inline void widen_piece(
-    const uint8_t* w, size_t n_units, const char* ask, size_t ask_step, Widened* out) {
+inline void widen_piece(const uint8_t* w, size_t n_units, Widened* out) {
   const __m512i zero = _mm512_set1_epi8(static_cast<char>(Codes::kZero));
   for (size_t u = 0; u < n_units; ++u) {
-    _mm_prefetch(ask, _MM_HINT_T1);
-    _mm_prefetch(ask + ask_step / 2, _MM_HINT_T1);
-    ask += ask_step;
 #pragma GCC unroll 4
     for (size_t v = 0; v < kVectors; ++v, w += 64) {
       const __m512i units = Set::load(w);
@@ -60,56 +56,58 @@ inline void widen_piece(
   }
 }
 
-// n inputs of 16 rows, or those that are left, and of 16 outputs.
-struct Factors {
-  const int8_t* a;
-  size_t a_stride;
-  const int8_t (*codes)[64];
-  size_t n;
-  const int8_t* next;  // of four of the rows that follow, or null
-};
-
-// The sums of one group. Tiles: sums in kSum, rows in 4, codes in 5.
-template <typename Codes, int kSum>
-inline void multiply_group(Tiles& tiles, const Factors& f, int32_t* sums) {
-  constexpr size_t kStep = Codes::kGroup < 64 ? Codes::kGroup : 64;
-  tiles.zero<kSum>();
-  for (size_t k = 0; k < f.n; k += kStep) {
-    if (f.next != nullptr) {
-#pragma GCC unroll 4
-      for (size_t r = 0; r < kTileRows / kVectors; ++r)
-        _mm_prefetch(f.next + k + r * f.a_stride, _MM_HINT_T0);
-    }
-    tiles.load<4>(f.a + k, f.a_stride);
-    tiles.load<5>(f.codes + k / 4, 64);
-    tiles.dot_s8s8<kSum, 4, 5>();
-  }
-  tiles.store<kSum>(sums, 64);
-}
-
-template <typename Codes>
-inline void start_group(Tiles& tiles, size_t group, const Factors& f, Sums* sums) {
-  int32_t* const to = sums->values[group % (2 * kAhead)][0];
-  switch (group % kAhead) {
-    case 0:
-      return multiply_group<Codes, 0>(tiles, f, to);
-    case 1:
-      return multiply_group<Codes, 1>(tiles, f, to);
-    case 2:
-      return multiply_group<Codes, 2>(tiles, f, to);
-    default:
-      return multiply_group<Codes, 3>(tiles, f, to);
-  }
-}
-
 // A piece of k of one tile call.
 struct Piece {
   const TileArgs* t;
   size_t begin;
   size_t end;
+  size_t n_groups;
   const Widened& widened;
   Sums* sums;
+  CodesAhead* ahead;
 };
+
+// 16 rows, or those that are left, times one vector of outputs.
+struct Block {
+  const int8_t* a;
+  const int8_t (*codes)[64];
+  const uint16_t* words;  // parameters of the first group
+  const char* starts;
+  char* acc;
+};
+
+template <typename Codes>
+inline Block block_of(const Piece& piece, size_t row, size_t vector) {
+  const TileArgs* const t = piece.t;
+  const size_t group = piece.begin / Codes::kGroup;
+  return {static_cast<const int8_t*>(t->a) + row * t->a_stride_bytes + piece.begin,
+          piece.widened.bytes[vector],
+          t->scales + (group * kPanel + vector * 16) * Codes::kWords,
+          reinterpret_cast<const char*>(t->a_starts + group) + row * t->a_stride_bytes,
+          static_cast<char*>(t->acc) + row * kAccStride + vector * 64};
+}
+
+// The product of one group. Rows in tiles 4 and 6, codes in 5 and 7.
+template <typename Codes, int kSum>
+inline void multiply_group(Tiles& tiles, const Piece& piece, const Block& block, size_t group) {
+  constexpr size_t kStep = Codes::kGroup < 64 ? Codes::kGroup : 64;
+  const size_t stride = piece.t->a_stride_bytes;
+  const size_t first = group * Codes::kGroup;
+  const size_t left = piece.end - piece.begin - first;
+  const int8_t* const a = block.a + first;
+  const int8_t(*const codes)[64] = block.codes + first / 4;
+  tiles.zero<kSum>();
+  tiles.load<4>(a, stride);
+  tiles.load<5>(codes, 64);
+  tiles.dot_s8s8<kSum, 4, 5>();
+  if constexpr (Codes::kGroup > kStep) {
+    static_assert(Codes::kGroup == 2 * kStep);
+    if (left <= kStep) return;
+    tiles.load<6>(a + kStep, stride);
+    tiles.load<7>(codes + kStep / 4, 64);
+    tiles.dot_s8s8<kSum, 6, 7>();
+  }
+}
 
 // Adds the sums of a group. Rows beyond n_rows are added to nobody's outputs.
 template <typename Codes>
@@ -143,65 +141,89 @@ inline void flush(const uint16_t* words,
   }
 }
 
-// Rows [row, row + n_rows) times one vector of outputs.
-template <typename Codes>
-inline void multiply_rows(
-    Tiles& tiles, const Piece& piece, size_t row, size_t n_rows, size_t vector) {
-  const TileArgs* const t = piece.t;
-  const size_t n = piece.end - piece.begin;
-  const int8_t* a = static_cast<const int8_t*>(t->a) + row * t->a_stride_bytes + piece.begin;
-  const uint16_t* scales =
-      t->scales + (piece.begin / Codes::kGroup * kPanel + vector * 16) * Codes::kWords;
-  const char* starts = reinterpret_cast<const char*>(t->a_starts + piece.begin / Codes::kGroup) +
-                       row * t->a_stride_bytes;
-  char* acc = static_cast<char*>(t->acc) + row * kAccStride + vector * 64;
-  const bool first = t->first && piece.begin == 0;
-  __m512 out[16];
+inline void load_results(const char* acc, bool first, size_t n_rows, __m512 (&out)[16]) {
 #pragma GCC unroll 16
   for (size_t r = 0; r < 16; ++r)
     out[r] = first || r >= n_rows ? _mm512_setzero_ps() : _mm512_load_ps(acc + r * kAccStride);
-  const size_t n_groups = (n + Codes::kGroup - 1) / Codes::kGroup;
-  // Each vector of outputs asks for a quarter of the next rows.
-  const int8_t* next = row + 2 * kTileRows > t->rows
-                           ? nullptr
-                           : a + (kTileRows + vector * (kTileRows / kVectors)) * t->a_stride_bytes;
-  const auto start = [&](size_t group) {
-    if (group >= n_groups) return;
-    const size_t k = group * Codes::kGroup;
-    const size_t left = n - k < Codes::kGroup ? n - k : Codes::kGroup;
-    const Factors f{a + k,
-                    t->a_stride_bytes,
-                    piece.widened.bytes[vector] + k / 4,
-                    left,
-                    next == nullptr ? nullptr : next + k};
-    start_group<Codes>(tiles, group, f, piece.sums);
-  };
-  for (size_t group = 0; group < kAhead; ++group) start(group);
-  for (size_t group = 0; group < n_groups; ++group, scales += kPanel * Codes::kWords) {
-    start(group + kAhead);
-    flush<Codes>(
-        scales, piece.sums->values[group % (2 * kAhead)], starts, t->a_stride_bytes, n_rows, out);
-    starts += sizeof(int32_t);
-  }
+}
+inline void store_results(char* acc, size_t n_rows, const __m512 (&out)[16]) {
 #pragma GCC unroll 16
   for (size_t r = 0; r < 16; ++r) {
     if (r < n_rows) _mm512_store_ps(acc + r * kAccStride, out[r]);
   }
 }
 
+// Rows of a piece, n_rows at a time.
+template <typename Codes>
+struct Rows {
+  Tiles& tiles;
+  Piece piece;
+  size_t n_rows;
+
+  // The product of a group of one block, and the addition of one of the same or of the block before.
+  template <int kStage>
+  void step(const Block& block, size_t group, const Block& adding, size_t added, __m512 (&out)[16])
+      const {
+    constexpr int kStored = (kStage + 2) % kStages;
+    constexpr int kAdded = (kStage + 1) % kStages;
+    if (group < piece.n_groups) multiply_group<Codes, kStage>(tiles, piece, block, group);
+    tiles.store<kStored>(piece.sums->values[kStored], 64);
+    if (added < piece.n_groups) {
+      flush<Codes>(adding.words + added * kPanel * Codes::kWords,
+                   piece.sums->values[kAdded],
+                   adding.starts + added * sizeof(int32_t),
+                   piece.t->a_stride_bytes,
+                   n_rows,
+                   out);
+    }
+  }
+
+  // Rows [begin, end) times the panel. The last three groups of a block are added while the next one begins.
+  void multiply(size_t begin, size_t end) const {
+    // Its own copy is known to stay as it is while tiles write to memory.
+    const Rows rows = *this;
+    const bool first = piece.t->first && piece.begin == 0;
+    const size_t none = piece.n_groups;
+    const size_t n_steps = (none + kStages - 1) / kStages * kStages;
+    size_t late =
+        n_steps;  // the first of the block before that is not added; n_steps: there is no such block
+    Block before = block_of<Codes>(piece, begin, 0);
+    __m512 out[16];
+    load_results(before.acc, true, n_rows, out);
+    for (size_t row = begin; row < end; row += n_rows) {
+      for (size_t v = 0; v < kVectors; ++v) {
+        const Block block = block_of<Codes>(piece, row, v);
+        piece.ahead->ask();
+        rows.step<0>(block, 0, before, late, out);
+        rows.step<1>(block, 1, before, late + 1, out);
+        rows.step<2>(block, 2, before, late + 2, out);
+        if (late != n_steps) store_results(before.acc, n_rows, out);
+        load_results(block.acc, first, n_rows, out);
+        rows.step<3>(block, 3, block, 0, out);
+        for (size_t group = kStages; group < n_steps; group += kStages) {
+          piece.ahead->ask();
+          rows.step<0>(block, group, block, group - 3, out);
+          rows.step<1>(block, group + 1, block, group - 2, out);
+          rows.step<2>(block, group + 2, block, group - 1, out);
+          rows.step<3>(block, group + 3, block, group, out);
+        }
+        late = n_steps - 3;
+        before = block;
+      }
+    }
+    rows.step<0>(before, none, before, late, out);
+    rows.step<1>(before, none, before, late + 1, out);
+    rows.step<2>(before, none, before, late + 2, out);
+    store_results(before.acc, n_rows, out);
+  }
+};
+
 // Tiles for `rows` rows.
 template <typename Codes>
 inline TileConfig config_for(size_t rows) {
   constexpr size_t kStep = Codes::kGroup < 64 ? Codes::kGroup : 64;
-  TileConfig config;
-  for (size_t tile = 0; tile < kAhead; ++tile) {
-    config.rows[tile] = static_cast<uint8_t>(rows);
-    config.row_bytes[tile] = 64;
-  }
-  config.rows[4] = static_cast<uint8_t>(rows);
-  config.row_bytes[4] = kStep;
-  config.rows[5] = kStep / 4;
-  config.row_bytes[5] = 64;
+  TileConfig config = config_of({rows, rows, rows, rows, rows, kStep / 4, rows, kStep / 4});
+  config.row_bytes[4] = config.row_bytes[6] = kStep;
   return config;
 }
 
@@ -215,22 +237,21 @@ void group_tile(const TileArgs* t) {
   Widened widened;
   Sums sums{};
   const uint8_t* w = static_cast<const uint8_t*>(t->w);
-  const char* ask = t->prefetch != nullptr ? t->prefetch : static_cast<const char*>(t->w) + 4096;
-  const size_t ask_step = t->prefetch != nullptr ? t->prefetch_step : 256;
   for (size_t begin = 0; begin < t->k; begin += kPieceValues) {
     const size_t end = begin + kPieceValues < t->k ? begin + kPieceValues : t->k;
     const size_t n_units = (end - begin) / Codes::kUnitValues;
-    widen_piece<Codes>(w, n_units, ask, ask_step, &widened);
-    w += n_units * kPanel * Codes::kUnitBytes;
-    ask += n_units * ask_step;
-    const Piece piece{t, begin, end, widened, &sums};
+    widen_piece<Codes>(w, n_units, &widened);
+    const size_t bytes = n_units * kPanel * Codes::kUnitBytes;
+    w += bytes;
+    const size_t n_groups = (end - begin + Codes::kGroup - 1) / Codes::kGroup;
+    const size_t n_blocks = (t->rows + kTileRows - 1) / kTileRows * kVectors;
+    CodesAhead ahead(w, bytes, n_blocks * ((n_groups + kStages - 1) / kStages));
+    const Piece piece{t, begin, end, n_groups, widened, &sums, &ahead};
     if (rest != 0 && begin != 0) tiles.configure(of_whole);
-    for (size_t row = 0; row < whole; row += kTileRows) {
-      for (size_t v = 0; v < kVectors; ++v) multiply_rows<Codes>(tiles, piece, row, kTileRows, v);
-    }
+    if (whole != 0) Rows<Codes>{tiles, piece, kTileRows}.multiply(0, whole);
     if (rest == 0) continue;
     tiles.configure(of_rest);
-    for (size_t v = 0; v < kVectors; ++v) multiply_rows<Codes>(tiles, piece, whole, rest, v);
+    Rows<Codes>{tiles, piece, rest}.multiply(whole, t->rows);
   }
 }
 

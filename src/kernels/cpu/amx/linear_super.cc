@@ -102,6 +102,7 @@ struct Group {
   size_t n_steps;  // of 64 inputs
   size_t a_stride;
   bool first;  // start from zero instead of from acc
+  CodesAhead* ahead;
 };
 
 // 16 rows, or those that are left, by kWide vectors of outputs from `vector` on.
@@ -198,6 +199,7 @@ inline void run_block(
     Tiles& tiles, const Group& g, const Block& b, const Block& before, Sums* sums) {
   start_sums(tiles);
   for (size_t step = 0; step < kSteps; ++step) {
+    g.ahead->ask();
     ask_ahead(g, b, step);
     if (step < g.n_steps) multiply_step(tiles, g, b, step);
     flush_rows<Codes>(g, before, *sums, step * kRowsOfStep);
@@ -219,21 +221,18 @@ void super_tile(const TileArgs* t) {
   Planes planes;
   Sums sums;
   constexpr size_t kGroupBytes = kSuperInputs / Codes::kUnitValues * kPanel * Codes::kUnitBytes;
+  const size_t n_blocks = (t->rows + kTileRows - 1) / kTileRows * kVectors / kWide;
   const uint8_t* w = static_cast<const uint8_t*>(t->w);
-  const char* ask =
-      t->prefetch != nullptr ? t->prefetch : static_cast<const char*>(t->w) + kGroupBytes;
   for (size_t k = 0; k < t->k; k += kSuperInputs, w += kGroupBytes) {
     const size_t n = kSuperInputs < t->k - k ? kSuperInputs : t->k - k;
     const size_t group = k / kSuperInputs;
-    const size_t ask_bytes =
-        t->prefetch != nullptr ? n / Codes::kUnitValues * t->prefetch_step : kGroupBytes;
-    for (size_t i = 0; i < ask_bytes; i += 64) _mm_prefetch(ask + i, _MM_HINT_T1);
-    ask += ask_bytes;
+    CodesAhead ahead(w + kGroupBytes, kGroupBytes, n_blocks * kSteps);
     const Group g{&planes,
                   t->scales + group * kSuperWords * kSuperStep,
                   (n + 63) / 64,
                   t->a_stride_bytes,
-                  t->first && k == 0};
+                  t->first && k == 0,
+                  &ahead};
     widen<Codes>(w, g.words, n, &planes);
     if (rest != 0 && k != 0) tiles.configure(of_whole);
     Block before{};
