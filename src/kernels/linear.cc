@@ -34,6 +34,7 @@ constexpr std::size_t kWidthMax = 256;
 // Gated results, in bytes, from which they are written past the caches. Narrow stretches of many rows are what caches
 // fetch and give up slowest.
 constexpr std::size_t kStreamBytes = std::size_t{4} << 20;
+constexpr std::size_t kLine = 64;     // bytes that memory takes at once
 constexpr std::size_t kSumRows = 16;  // of tiled sums
 // Of an activation as any kernel takes it.
 constexpr std::size_t kValueBytesMax = sizeof(float);
@@ -124,7 +125,8 @@ std::size_t rows_of_chunk(const LinearProblem& problem, std::size_t k, const Lin
 
 bool streams(const LinearPiece& piece, std::size_t m) {
   return piece.gate && m * (piece.w->n / 2) * sizeof(float) >= kStreamBytes &&
-         piece.y_stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(piece.y) % 16 == 0;
+         piece.y_stride * sizeof(float) % kLine == 0 &&
+         reinterpret_cast<std::uintptr_t>(piece.y) % kLine == 0;
 }
 
 // n is a multiple of 4; both are aligned to as many floats.
@@ -350,7 +352,9 @@ class Run {
                        group.y + row * plan.piece->y_stride};
       for (std::size_t i = 0; i < group.panels.each; i += n_at_once) {
         const std::size_t end = std::min(i + n_at_once, group.panels.each);
-        if (plan.piece->gate) {
+        if (plan.piece->gate && piece.finishes_gates()) {
+          put_gates(plan, piece, part, i, end);
+        } else if (plan.piece->gate) {
           put_gated(plan, piece, part, i, end);
         } else {
           put_plain(plan, piece, part, i, end);
@@ -368,6 +372,18 @@ class Run {
     for (std::size_t i = begin; i < end; ++i) {
       float* const y = group.y + group.panels[i] * plan.kernel->panel;
       piece.finish(group.panels[i], group.sums, i, {y, plan.piece->y_stride, call_.accumulate});
+    }
+  }
+
+  // activation(gate) * up, where a kernel does it at once.
+  void put_gates(const Plan& plan,
+                 const PieceRows& piece,
+                 const Group& group,
+                 std::size_t begin,
+                 std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      float* const y = group.y + group.panels[i] * plan.kernel->panel;
+      piece.finish_gate(group.panels, group.sums, i, {y, plan.piece->y_stride}, plan.streams);
     }
   }
 

@@ -179,7 +179,10 @@ void call(const KernelTable& table,
 }
 
 // The activation of the left half of each row of `both`, times the right half: [m, width].
-std::vector<float> activated(const KernelTable& table, std::vector<float> both, std::size_t width) {
+std::vector<float> activated(const KernelTable& table,
+                             Activation kind,
+                             std::vector<float> both,
+                             std::size_t width) {
   const std::size_t m = both.size() / (2 * width);
   ExecContext exec(1);
   ActivationArgs args;
@@ -188,7 +191,7 @@ std::vector<float> activated(const KernelTable& table, std::vector<float> both, 
   args.gate_stride = args.up_stride = args.y_stride = 2 * width;
   args.m = m;
   args.n = width;
-  args.activation = Activation::kGeluTanh;
+  args.activation = kind;
   table.activation(exec, args);
   std::vector<float> out;
   for (std::size_t row = 0; row < m; ++row) {
@@ -198,28 +201,43 @@ std::vector<float> activated(const KernelTable& table, std::vector<float> both, 
   return out;
 }
 
-// Few rows, whole tiles and parts of them, several chunks, and so many that results go past the caches.
-void expect_gated(const KernelTable& table, const WeightFormat& format) {
+void expect_gated(const KernelTable& table,
+                  const WeightFormat& format,
+                  Activation kind,
+                  std::size_t m) {
   const std::size_t width = 256;
   const std::size_t k = 64;
   const std::vector<float> bias = random_floats(2 * width, 3);
   const MatrixImage w = image_of(table, format, 2 * width, k, 2);
   ASSERT_TRUE(can_gate(w));
-  for (const std::size_t m : {1U, 7U, 33U, 130U, 4100U}) {
-    if (m > 130 && &format != &formats::kInt8 && &format != &formats::kBfloat16) continue;
-    const std::vector<float> x = random_floats(m * k, 1);
-    std::vector<float> both(m * 2 * width);
-    call(table, 1, x, {&w, both.data(), 2 * width, bias.data()});
-    std::vector<float> got(m * width);
-    call(table, 3, x, {&w, got.data(), width, bias.data(), Activation::kGeluTanh});
-    EXPECT_TRUE(got == activated(table, std::move(both), width))
-        << table.id << " " << format.name << " m " << m;
-  }
+  const std::vector<float> x = random_floats(m * k, 1);
+  std::vector<float> both(m * 2 * width);
+  call(table, 1, x, {&w, both.data(), 2 * width, bias.data()});
+  // Whole lines, as results that go past the caches must be.
+  auto got = testing::scratch_of(m * width * sizeof(float));
+  auto* const y = reinterpret_cast<float*>(got.bytes().data());
+  call(table, 3, x, {&w, y, width, bias.data(), kind});
+  EXPECT_TRUE(std::vector<float>(y, y + m * width) ==
+              activated(table, kind, std::move(both), width))
+      << table.id << " " << format.name << " m " << m << " activation " << static_cast<int>(kind);
 }
 
+// Few rows, whole tiles and parts of them, several chunks, and so many that results go past the caches.
 TEST(LinearCall, AGatedPieceIsTheActivationOfItsHalves) {
   for (const KernelTable* table : runnable_tables()) {
-    for (const WeightFormat* format : weight_formats()) expect_gated(*table, *format);
+    for (const WeightFormat* format : weight_formats()) {
+      for (const std::size_t m : {1U, 7U, 33U, 130U})
+        expect_gated(*table, *format, Activation::kGeluTanh, m);
+    }
+    for (const WeightFormat* format : {&formats::kInt8, &formats::kBfloat16, &formats::kInt4}) {
+      expect_gated(*table, *format, Activation::kSilu, 4100);
+      for (const Activation kind : {Activation::kSilu,
+                                    Activation::kGeluErf,
+                                    Activation::kRelu,
+                                    Activation::kReluSquared,
+                                    Activation::kGeluQuick})
+        expect_gated(*table, *format, kind, 33);
+    }
   }
 }
 

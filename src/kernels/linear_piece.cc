@@ -138,7 +138,10 @@ void PieceRows::multiply_tiles(std::size_t panel, const Sums& to, std::byte* acc
   }
 }
 
-void PieceRows::finish(std::size_t panel, const Sums& from, std::size_t i, const Place& to) const {
+FinishArgs PieceRows::finish_args(std::size_t panel,
+                                  const Sums& from,
+                                  std::size_t i,
+                                  const Place& to) const {
   const std::size_t column = panel * kernel_.panel;
   FinishArgs out{};
   out.acc = from.acc + i * from.acc_stride;
@@ -157,7 +160,23 @@ void PieceRows::finish(std::size_t panel, const Sums& from, std::size_t i, const
     out.column_sums = reinterpret_cast<const std::int32_t*>(image + w_.sums_at) + column;
     out.activation_offset = kernel_.form == kActivationU8 ? 128 : 0;
   }
-  kernel_.finish(&out);
+  return out;
+}
+
+void PieceRows::finish(std::size_t panel, const Sums& from, std::size_t i, const Place& to) const {
+  const FinishArgs args = finish_args(panel, from, i, to);
+  kernel_.finish(&args);
+}
+
+void PieceRows::finish_gate(
+    const Panels& panels, const Sums& from, std::size_t i, const Place& to, bool streams) const {
+  const std::size_t beside = panels.each + i;
+  GateArgs args{};
+  args.gate = finish_args(panels[i], from, i, to);
+  args.up = finish_args(panels[beside], from, beside, {});
+  args.kind = static_cast<std::uint8_t>(*piece_.gate);
+  args.streams = streams;
+  kernel_.finish_gate(&args);
 }
 
 void PieceRows::use_groups(std::size_t panel,

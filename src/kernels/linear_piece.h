@@ -63,8 +63,15 @@ class PieceRows {
   };
   // Results of a panel, whose sums are the i-th of `from`.
   void finish(std::size_t panel, const Sums& from, std::size_t i, const Place& to) const;
+  // Whether finish_gate() is there.
+  bool finishes_gates() const { return kernel_.finish_gate != nullptr; }
+  // activation(gate) * up of the i-th of `panels`, whose sums are the i-th and the one `each` behind. streams: past the
+  // caches.
+  void finish_gate(
+      const Panels& panels, const Sums& from, std::size_t i, const Place& to, bool streams) const;
 
  private:
+  FinishArgs finish_args(std::size_t panel, const Sums& from, std::size_t i, const Place& to) const;
   void multiply_streams(const Panels& panels, const Sums& to) const;
   void multiply_blocks(const Panels& panels, const Sums& to) const;
   void multiply_tiles(std::size_t panel, const Sums& to, std::byte* acc) const;

@@ -62,6 +62,15 @@ struct FinishArgs {
   int32_t activation_offset;   // what the activation form added to each value
 };
 
+// The same of a gate's panel and of the one beside it, both whole: y = activation(gate) * up. Bits are those of finish()
+// and VectorOps::activation.
+struct GateArgs {
+  FinishArgs gate;
+  FinishArgs up;  // without y
+  uint8_t kind;   // an ActivationKind
+  bool streams;   // past the caches: y and its stride are whole lines
+};
+
 // One row of activations to be converted. Only `values` is written where a form has nothing else.
 // Kernels work on a copy of it: stores of bytes may alias anything, and would have every value read the fields again.
 struct ConvertArgs {
@@ -127,6 +136,7 @@ struct LinearKernel {
   void (*convert_row)(const ConvertArgs*);  // null for kActivationF32
   void (*tile)(const TileArgs*);
   void (*finish)(const FinishArgs*);
+  void (*finish_gate)(const GateArgs*);  // null: finish() and VectorOps::activation do it
   // Where set, in tile()'s stead: more than row_tile rows, all of a chunk, by k_block of a panel; fewer by all of k of
   // panels that lie side by side.
   void (*chunk)(const TileArgs*);

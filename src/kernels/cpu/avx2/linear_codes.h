@@ -77,6 +77,9 @@ inline void finish_rows(const FinishArgs* f) {
   }
 }
 
+constexpr auto kFinish = finish_rows;
+constexpr void (*kFinishGate)(const GateArgs*) = nullptr;
+
 #include "kernels/cpu/generic/codes_kernel.h"
 
 #endif  // COXSWAIN_KERNELS_CPU_AVX2_LINEAR_CODES_H_

@@ -116,12 +116,6 @@ inline const char* sums_of(const FinishArgs* f, size_t row, size_t column) {
   return acc + (row / 16 * f->panel + column) * 64 + row % 16 * 64;
 }
 
-inline void finish_f32(const FinishArgs* f) {
-  for (size_t r = 0; r < f->rows; ++r) {
-    for (size_t j = 0; j < f->n; j += 16) put(f, r, j, _mm512_load_ps(sums_of(f, r, j)));
-  }
-}
-
 // The highest magnitude; as bits, so that a NaN is above everything and makes the whole row NaN.
 inline float absmax_of(const float* x, size_t k) {
   const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);

@@ -2,6 +2,7 @@
 // Each output is one chain of instructions over pairs of k, ascending.
 
 #include <immintrin.h>
+#include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/ops.h"
@@ -9,6 +10,7 @@
 namespace coxswain::kernels {
 namespace {
 
+#include "kernels/cpu/avx512/finish.h"
 #include "kernels/cpu/avx512/linear.h"
 
 struct Bf16 {
@@ -49,7 +51,7 @@ void fill_avx512_linear_bf16(SetOps* ops) {
   kernel.k_multiple = 32;
   kernel.form = kActivationBf16;
   kernel.convert_row = convert_row;
-  kernel.finish = finish_f32;
+  use_finish<PlainOutputs>(&kernel);
   ops->linear[kFormBfloat16] = kernel;
 }
 

@@ -4,6 +4,7 @@
 // coxswain::kernels, after <immintrin.h>, <string.h> and "kernels/cpu/ops.h".
 
 #include "kernels/cpu/avx512/bytes.h"
+#include "kernels/cpu/avx512/finish.h"
 #include "kernels/cpu/avx512/linear.h"
 #include "kernels/cpu/generic/codes_row.h"
 #include "kernels/formats/int4.h"
@@ -70,14 +71,8 @@ inline void multiply_part(Set::Sums (&sum)[kRows][kVectors],
     multiply_part<Codes, kPart + 1, kRows, kVectors>(sum, w, a, a_stride);
 }
 
-inline void finish_rows(const FinishArgs* f) {
-  for (size_t r = 0; r < f->rows; ++r) {
-    const float* acc = static_cast<const float*>(f->acc) + r * kPanel;
-    const __m512 scale = _mm512_set1_ps(f->row_scales[r]);
-    for (size_t j = 0; j < f->n; j += 16)
-      put(f, r, j, _mm512_mul_ps(_mm512_load_ps(acc + j), scale));
-  }
-}
+constexpr auto kFinish = finish<ScaledOutputs>;
+constexpr auto kFinishGate = finish_gate<ScaledOutputs>;
 
 #include "kernels/cpu/generic/codes_kernel.h"
 

@@ -2,12 +2,14 @@
 // One fused multiply-add per product.
 
 #include <immintrin.h>
+#include <math.h>
 
 #include "kernels/cpu/ops.h"
 
 namespace coxswain::kernels {
 namespace {
 
+#include "kernels/cpu/avx512/finish.h"
 #include "kernels/cpu/avx512/linear.h"
 
 // Weights of kBytes each, widened by load().
@@ -54,7 +56,7 @@ LinearKernel widened(uint32_t layout_id) {
   LinearKernel kernel = kernel_of<MultiplyAdd<Weight>>(layout_id);
   kernel.k_multiple = 1;
   kernel.form = kActivationF32;
-  kernel.finish = finish_f32;
+  use_finish<PlainOutputs>(&kernel);
   return kernel;
 }
 

@@ -5,6 +5,7 @@
 // nothing, as the zero lies beside the scale).
 
 #include <immintrin.h>
+#include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/ops.h"

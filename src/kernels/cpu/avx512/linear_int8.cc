@@ -3,6 +3,7 @@
 // sum of an output's weights taken away at the end. Sums are exact.
 
 #include <immintrin.h>
+#include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/ops.h"
@@ -10,6 +11,7 @@
 namespace coxswain::kernels {
 namespace {
 
+#include "kernels/cpu/avx512/finish.h"
 #include "kernels/cpu/avx512/linear.h"
 
 struct Int8 {
@@ -48,29 +50,22 @@ void convert_row(const ConvertArgs* args) {
   }
 }
 
-void finish_int8(const FinishArgs* f) {
-  constexpr size_t kVectorsMax = kPanelMax / 16;
-  const __m512i offset = _mm512_set1_epi32(f->activation_offset);
-  __m512i corrections[kVectorsMax];
-  __m512 scales[kVectorsMax];
-#pragma GCC unroll 4
-  for (size_t v = 0; v < kVectorsMax; ++v) {
-    const __mmask16 lanes = lanes_of(f->n, v * 16);
-    corrections[v] =
-        _mm512_mullo_epi32(offset, _mm512_maskz_loadu_epi32(lanes, f->column_sums + v * 16));
-    scales[v] = _mm512_maskz_loadu_ps(lanes, f->scales + v * 16);
+// Whole sums, less what the offset of the activations gave, times the scales of the output and of the row.
+struct Int8Outputs {
+  Int8Outputs(const FinishArgs* f, size_t column, __mmask16 lanes)
+      : correction(_mm512_mullo_epi32(_mm512_set1_epi32(f->activation_offset),
+                                      _mm512_maskz_loadu_epi32(lanes, f->column_sums + column))),
+        scale(_mm512_maskz_loadu_ps(lanes, f->scales + column)),
+        row_scales(f->row_scales) {}
+  __m512 of(const char* sums, size_t row) const {
+    const __m512i sum = _mm512_sub_epi32(_mm512_load_si512(sums), correction);
+    return _mm512_mul_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale),
+                         _mm512_set1_ps(row_scales[row]));
   }
-  for (size_t r = 0; r < f->rows; ++r) {
-    const __m512 row_scale = _mm512_set1_ps(f->row_scales[r]);
-#pragma GCC unroll 4
-    for (size_t v = 0; v < kVectorsMax; ++v) {
-      if (v * 16 >= f->n) break;
-      const __m512i sum = _mm512_load_si512(sums_of(f, r, v * 16));
-      const __m512 exact = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, corrections[v]));
-      put(f, r, v * 16, _mm512_mul_ps(_mm512_mul_ps(exact, scales[v]), row_scale));
-    }
-  }
-}
+  __m512i correction;
+  __m512 scale;
+  const float* row_scales;
+};
 
 }  // namespace
 
@@ -79,7 +74,7 @@ void fill_avx512_linear_int8(SetOps* ops) {
   kernel.k_multiple = 64;
   kernel.form = kActivationU8;
   kernel.convert_row = convert_row;
-  kernel.finish = finish_int8;
+  use_finish<Int8Outputs>(&kernel);
   ops->linear[kFormInt8] = kernel;
 }
 

@@ -3,6 +3,7 @@
 // one addition. Sums of minima are products of pairs of 16 bits: sub-minima and the row's sums of sub-groups.
 
 #include <immintrin.h>
+#include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/ops.h"

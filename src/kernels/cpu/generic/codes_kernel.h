@@ -1,7 +1,7 @@
 #ifndef COXSWAIN_KERNELS_CPU_GENERIC_CODES_KERNEL_H_
 #define COXSWAIN_KERNELS_CPU_GENERIC_CODES_KERNEL_H_
 // The kernel of a format of codes in groups or super-groups. Included inside an anonymous namespace of
-// coxswain::kernels, after a set's kPanel, kRowTile, kCodeLayouts, kBlockValues and finish_rows().
+// coxswain::kernels, after a set's kPanel, kRowTile, kCodeLayouts, kBlockValues, kFinish and kFinishGate.
 
 template <typename Codes>
 LinearKernel codes_kernel(void (*convert_row)(const ConvertArgs*), void (*tile)(const TileArgs*)) {
@@ -18,7 +18,8 @@ LinearKernel codes_kernel(void (*convert_row)(const ConvertArgs*), void (*tile)(
   kernel.form = kActivationS8;
   kernel.convert_row = convert_row;
   kernel.tile = tile;
-  kernel.finish = finish_rows;
+  kernel.finish = kFinish;
+  kernel.finish_gate = kFinishGate;
   return kernel;
 }
 

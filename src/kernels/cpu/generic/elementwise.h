@@ -3,6 +3,8 @@
 // Norms, rope, activations, sums, look-ups and cache stores of one row, over a Vec of any set.
 // Included inside an anonymous namespace of coxswain::kernels, after generic/math.h.
 
+#include "kernels/cpu/generic/activate.h"
+
 // Calls body(i, n) for every vector of [0, total): n lanes starting at i, n < kLanes only at the end.
 template <typename Body>
 inline void for_vectors(size_t total, Body body) {
@@ -68,51 +70,15 @@ inline void rope(const RopeHead* head) {
   });
 }
 
-template <ActivationKind kKind>
-inline Vec::Reg activate(Vec::Reg x) {
-  if constexpr (kKind == kActSilu) {
-    return Vec::mul(x, sigmoid_of(x));
-  } else if constexpr (kKind == kActGeluErf) {
-    const Vec::Reg half = Vec::mul(x, Vec::set1(0.5F));
-    return Vec::fmadd(half, erf_of(Vec::mul(x, Vec::set1(0.70710678F))), half);
-  } else if constexpr (kKind == kActGeluTanh) {
-    // 0.5 x (1 + tanh u) = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3)
-    const Vec::Reg cube = Vec::mul(Vec::mul(x, x), x);
-    const Vec::Reg u = Vec::fmadd(Vec::set1(0.044715F), cube, x);
-    return Vec::mul(x, sigmoid_of(Vec::mul(u, Vec::set1(1.59576912F))));
-  } else if constexpr (kKind == kActGeluQuick) {
-    return Vec::mul(x, sigmoid_of(Vec::mul(x, Vec::set1(1.702F))));
-  } else {
-    const Vec::Reg positive = Vec::max(Vec::zero(), x);
-    return kKind == kActRelu ? positive : Vec::mul(positive, positive);
-  }
-}
-
-template <ActivationKind kKind>
-inline void activation_of(const float* gate, const float* up, float* y, size_t total) {
-  for_vectors(total, [&](size_t i, size_t n) {
-    Vec::Reg out = activate<kKind>(Vec::load_n(gate + i, n));
-    if (up != nullptr) out = Vec::mul(out, Vec::load_n(up + i, n));
-    Vec::store_n(y + i, out, n);
-  });
-}
-
 inline void activation(
-    ActivationKind kind, const float* gate, const float* up, float* y, size_t n) {
-  switch (kind) {
-    case kActSilu:
-      return activation_of<kActSilu>(gate, up, y, n);
-    case kActGeluErf:
-      return activation_of<kActGeluErf>(gate, up, y, n);
-    case kActGeluTanh:
-      return activation_of<kActGeluTanh>(gate, up, y, n);
-    case kActRelu:
-      return activation_of<kActRelu>(gate, up, y, n);
-    case kActReluSquared:
-      return activation_of<kActReluSquared>(gate, up, y, n);
-    case kActGeluQuick:
-      return activation_of<kActGeluQuick>(gate, up, y, n);
-  }
+    ActivationKind kind, const float* gate, const float* up, float* y, size_t total) {
+  with_activation(kind, [&]<ActivationKind kKind>() {
+    for_vectors(total, [&](size_t i, size_t n) {
+      Vec::Reg out = activate<kKind>(Vec::load_n(gate + i, n));
+      if (up != nullptr) out = Vec::mul(out, Vec::load_n(up + i, n));
+      Vec::store_n(y + i, out, n);
+    });
+  });
 }
 
 inline void add(const float* a, float* y, size_t total, float alpha, float beta) {

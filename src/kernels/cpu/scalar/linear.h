@@ -53,6 +53,9 @@ void convert_row(const ConvertArgs* args) {
   for (size_t i = 0; i < c.k; ++i) out[i] = static_cast<Value>(lrintf(c.x[i] * inverse));
 }
 
+constexpr auto kFinish = finish_rows;
+constexpr void (*kFinishGate)(const GateArgs*) = nullptr;
+
 #include "kernels/cpu/generic/codes_kernel.h"
 
 #endif  // COXSWAIN_KERNELS_CPU_SCALAR_LINEAR_H_
