@@ -65,8 +65,7 @@ class PieceRows {
   void finish(std::size_t panel, const Sums& from, std::size_t i, const Place& to) const;
   // Whether finish_gate() is there.
   bool finishes_gates() const { return kernel_.finish_gate != nullptr; }
-  // activation(gate) * up of the i-th of `panels`, whose sums are the i-th and the one `each` behind. streams: past the
-  // caches.
+  // activation(gate) * up of the i-th of `panels`, whose sums are the i-th and the one `each` behind.
   void finish_gate(
       const Panels& panels, const Sums& from, std::size_t i, const Place& to, bool streams) const;
 

@@ -62,8 +62,8 @@ struct FinishArgs {
   int32_t activation_offset;   // what the activation form added to each value
 };
 
-// The same of a gate's panel and of the one beside it, both whole: y = activation(gate) * up. Bits are those of finish()
-// and VectorOps::activation.
+// The same of a gate's panel and of the one beside it, both whole: y = activation(gate) * up, with the bits that
+// finish() and VectorOps::activation give.
 struct GateArgs {
   FinishArgs gate;
   FinishArgs up;  // without y

@@ -185,8 +185,8 @@ struct Rows {
     const bool first = piece.t->first && piece.begin == 0;
     const size_t none = piece.n_groups;
     const size_t n_steps = (none + kStages - 1) / kStages * kStages;
-    size_t late =
-        n_steps;  // the first of the block before that is not added; n_steps: there is no such block
+    // The first group of the block before that is not added yet. n_steps: there is no such block.
+    size_t late = n_steps;
     Block before = block_of<Codes>(piece, begin, 0);
     __m512 out[16];
     load_results(before.acc, true, n_rows, out);

@@ -258,7 +258,7 @@ void super_tile(const TileArgs* t) {
 
 void fill_amx_linear_super(SetOps* ops) {
   use_code_tiles(&ops->linear[kFormSuper4], super_tile<Super4>, 16);
-  use_code_tiles(&ops->linear[kFormSuper6], super_tile<Super6>, 16);
+  use_code_tiles(&ops->linear[kFormSuper6], super_tile<Super6>, 12);
 }
 
 }  // namespace coxswain::kernels

@@ -46,6 +46,13 @@ void finish(const FinishArgs* args) {
   }
 }
 
+// Results of 16 outputs of a row, before y.
+template <typename Outputs>
+inline __m512 result_of(const FinishArgs& f, const Outputs& outputs, size_t row, size_t column) {
+  const __m512 value = outputs.of(sums_of(&f, row, column), row);
+  return f.bias == nullptr ? value : _mm512_add_ps(value, _mm512_loadu_ps(f.bias + column));
+}
+
 // Two vectors of a gate's outputs at a time: what is written at once is two lines.
 template <typename Outputs, ActivationKind kKind, bool kStreams>
 inline void finish_gate_of(const GateArgs* args) {
@@ -58,13 +65,8 @@ inline void finish_gate_of(const GateArgs* args) {
 #pragma GCC unroll 2
       for (size_t v = 0; v < 2; ++v) {
         const size_t at = column + v * 16;
-        __m512 a = gates[v].of(sums_of(&gate, r, at), r);
-        __m512 b = ups[v].of(sums_of(&up, r, at), r);
-        if (gate.bias != nullptr) {
-          a = _mm512_add_ps(a, _mm512_loadu_ps(gate.bias + at));
-          b = _mm512_add_ps(b, _mm512_loadu_ps(up.bias + at));
-        }
-        const __m512 value = _mm512_mul_ps(activate<kKind>(a), b);
+        const __m512 factor = activate<kKind>(result_of(gate, gates[v], r, at));
+        const __m512 value = _mm512_mul_ps(factor, result_of(up, ups[v], r, at));
         float* const y = gate.y + r * gate.y_stride + at;
         kStreams ? _mm512_stream_ps(y, value) : _mm512_storeu_ps(y, value);
       }
