@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "arguments.h"
+#include "base/numbers.h"
 #include "draft_prompts.h"
 #include "drafts.h"
 #include "engine_share.h"
@@ -38,6 +39,7 @@ constexpr std::uint32_t kBurst = 8;          // decode steps of a round
 constexpr std::uint32_t kPrefillMax = 2048;
 constexpr std::uint32_t kProfiledPrompt = 512;
 constexpr std::uint32_t kMixedPrompt = 256;
+constexpr std::uint32_t kLongChunk = 512;
 
 struct Options {
   std::string model_dir;
@@ -48,12 +50,17 @@ struct Options {
   std::uint32_t batch = 16;
   std::uint32_t rounds = 6;
   std::string only;
-  std::uint32_t tokens = 2000;
+  std::uint32_t tokens = 0;
   std::uint32_t drafts = 6;
   std::string speculative_model;
   std::string prompts;
 
   std::uint32_t blocks_each() const { return (kPromptTokens + rounds * kBurst) / kBlockTokens + 1; }
+  // Of `long`: prompts of whole chunks.
+  std::uint32_t n_long() const {
+    return std::max(base::round_up(tokens == 0 ? 8192 : tokens, kLongChunk), 2 * kLongChunk);
+  }
+  std::uint32_t long_blocks_each() const { return (n_long() + rounds * kBurst) / kBlockTokens + 1; }
   bool wants(std::string_view part) const { return only.empty() || only == part; }
 };
 
@@ -61,7 +68,7 @@ constexpr std::string_view kHelp =
     R"(usage: coxswain-bench-runner MODEL_DIR [--quantize NAME] [--threads N] [--isa NAME]
                              [--batch N] [--rounds N] [--tokens N] [--drafts N] [--kv-cache-dtype NAME]
                              [--speculative-model DIR --prompts FILE]
-                             [--only decode|prefill|mixed|disturbed|engine|profile|fit|tier|grammar|drafts]
+                             [--only decode|prefill|long|mixed|disturbed|engine|profile|fit|tier|grammar|drafts]
 
 A whole model beside the limits of this machine, measured in the same run. For dense models of
 llama's shape, such as coxswain-make-model writes.
@@ -73,7 +80,7 @@ llama's shape, such as coxswain-make-model writes.
   --batch N        streams that decode together (16)
   --rounds N       rounds of decode steps (6)
   --only PART      one of the parts below (the first three)
-  --tokens N       of the prompts of `tier` (2000)
+  --tokens N       of the prompts of `tier` and of `long` (2000, 8192)
   --drafts N       tokens guessed ahead in a step of `drafts` (6)
   --speculative-model DIR  a draft model or heads that guess them
   --prompts FILE   with it: greedy answers to these, a golden.json as in models/demo, instead of `drafts`' own
@@ -83,6 +90,8 @@ llama's shape, such as coxswain-make-model writes.
   prefill  prompts of 512 and 2048 tokens, as shares of the arithmetic peak: operations of the
            matrices, over the whole time, attention and everything else included; one of 32 beside the larger of its
            operations at the peak and its weights at the read bandwidth
+  long     tokens of a batch of streams over as many positions each, and the bytes of matrices and cache that
+           a step reads as shares of the read bandwidth
   mixed    a step of a prompt of 256 tokens and of a batch of streams beside both in steps of their own
   disturbed  one stream, a batch and a prompt of 512 while another thread computes 3 of every 10 ms, beside the same
            without
@@ -118,6 +127,7 @@ Options parse(int argc, char** argv) {
   options.only = arguments.one_of("only",
                                   {"decode",
                                    "prefill",
+                                   "long",
                                    "mixed",
                                    "disturbed",
                                    "engine",
@@ -156,11 +166,14 @@ std::unique_ptr<runner::LocalRunner> make_runner(const Options& options, StepObs
   runner.kv_blocks =
       std::max({(1 + options.batch) * options.blocks_each() * (options.only == "grammar" ? 2 : 1),
                 kPrefillMax / kBlockTokens + 1,
+                options.only == "long" ? options.batch * options.long_blocks_each() : 0,
                 options.only == "fit" ? step_fit_blocks(options.batch, kBlockTokens) : 0,
                 draft_blocks(options.batch, kBlockTokens),
                 prompt_blocks(options.batch, kBlockTokens)}) +
       1;
-  runner.max_total_tokens = kPrefillMax + kBlockTokens;
+  runner.max_total_tokens =
+      (options.only == "long" ? options.long_blocks_each() * kBlockTokens : kPrefillMax) +
+      kBlockTokens;
   runner.max_batch_size = options.batch + 1;  // and a prompt beside them
   runner.draft_tokens_max = options.only == "grammar" ? 0 : options.drafts;
   runner.speculative_model_dir = options.speculative_model;
@@ -192,6 +205,7 @@ class RunnerBench {
   void decode();
   void prefill(std::uint32_t n_tokens);
   void short_prompt();
+  void long_context();
   void mixed();
   void disturbed();
   void engine() {
@@ -293,6 +307,36 @@ void RunnerBench::decode() {
               options_.batch,
               options_.batch / median(many_steps),
               median(gains));
+}
+
+void RunnerBench::long_context() {
+  const std::uint32_t n_positions = options_.n_long();
+  Streams streams(*runner_, 1, options_.batch, 1, options_.long_blocks_each());
+  streams.fill(n_positions, kLongChunk);
+  double cache = 0;  // bytes that a step reads at the beginning
+  for (const KvGroup& group : runner_->info().kv_groups)
+    cache +=
+        static_cast<double>(group.bytes_per_block) * options_.batch * n_positions / kBlockTokens;
+  std::vector<double> steps;
+  std::vector<double> shares;
+  for (std::uint32_t round = 0; round < options_.rounds; ++round) {
+    const double before = read();
+    steps.push_back(streams.decode(kBurst).step_s);
+    shares.push_back(2 * (weight_bytes() + cache) / steps.back() / (before + read()));
+  }
+  std::printf(
+      "%u streams over %u positions, %s cache: %.1f ms a step (%.1f to %.1f), %.2f GB of weights "
+      "and "
+      "%.2f GB of cache, %.0f %% of the read bandwidth\n",
+      options_.batch,
+      n_positions,
+      runner_->info().kv_groups.front().dtype.c_str(),
+      1e3 * median(steps),
+      1e3 * std::ranges::min(steps),
+      1e3 * std::ranges::max(steps),
+      weight_bytes() / 1e9,
+      cache / 1e9,
+      100 * median(shares));
 }
 
 void RunnerBench::prefill(std::uint32_t n_tokens) {
@@ -505,7 +549,8 @@ void RunnerBench::grammar() {
 void run_parts(const Options& options, OthersLoad& others) {
   if (options.only == "tier") {
     others.begin();
-    return print_tier_hits(runner_options(options), options.tokens, options.rounds);
+    return print_tier_hits(
+        runner_options(options), options.tokens == 0 ? 2000 : options.tokens, options.rounds);
   }
   RunnerBench bench(options);
   others.begin();
@@ -520,6 +565,7 @@ void run_parts(const Options& options, OthersLoad& others) {
     bench.short_prompt();
   }
   if (options.wants("decode")) bench.decode();
+  if (options.only == "long") bench.long_context();
   if (options.only == "mixed") bench.mixed();
   if (options.only == "disturbed") bench.disturbed();
   if (options.wants("engine")) bench.engine();

@@ -47,7 +47,40 @@ class Streams {
     return seconds(BenchClock::now() - begin);
   }
 
-  // The same beside a token of each of `others`.
+  // Prompts of `n_positions` and one token of each: the first stream computes its own, `chunk` at a time, and the
+  // others copy what the cache has of it. REQUIRES: n_positions > chunk, a multiple of it.
+  void fill(std::uint32_t n_positions, std::uint32_t chunk) {
+    StepPlan others = start_plan(n_positions, {});
+    StepPlan first{.step = 1, .epoch = info_.epoch};
+    first.new_sequences.push_back(others.new_sequences.front());
+    first.rows.push_back(others.rows.front());
+    const std::vector<TokenId> prompt = first.rows.front().tokens;
+    for (std::uint32_t at = 0; at < n_positions; at += chunk) {
+      Row& row = first.rows.front();
+      row.first_position = at;
+      row.n_tokens = chunk;
+      row.tokens.assign(prompt.begin() + at, prompt.begin() + at + chunk);
+      row.emit = at + chunk == n_positions ? Emit::kSample : Emit::kNone;
+      check(runner_.run(first));
+      first.new_sequences.clear();
+      row.table_changes.clear();
+    }
+    others.new_sequences.erase(others.new_sequences.begin());
+    others.rows.erase(others.rows.begin());
+    for (SequenceSpec& spec : others.new_sequences) spec.prompt = prompt;
+    for (Row& row : others.rows) {
+      row.first_position = n_positions - 1;
+      row.n_tokens = 1;
+      row.tokens = {prompt.back()};
+    }
+    for (std::uint32_t g = 0; g < info_.kv_groups.size(); ++g) {
+      for (std::uint32_t i = blocks_each_; i < n_ * blocks_each_; ++i)
+        others.moves.push_back({g, {0, first_block_ + i % blocks_each_}, {0, first_block_ + i}});
+    }
+    if (n_ > 1) check(runner_.run(std::move(others)));
+  }
+
+  // The same as start() beside a token of each of `others`.
   double start_beside(std::uint32_t n_prompt, Streams& others) {
     StepPlan plan = start_plan(n_prompt, {});
     for (Row& row : others.decode_plan().rows) plan.rows.push_back(std::move(row));

@@ -225,6 +225,14 @@ TEST(Families, ADefaultThatDoesNotFitTheModelIsRefusedByName) {
   }
 }
 
+// Where it is published, null turns by angles of the whole width, which no head has room for.
+TEST(Families, NoRotaryDimIsNotItsDefault) {
+  const Status status = refusal(
+      R"({"model_type":"gptj","n_embd":256,"n_layer":2,"n_head":4,"n_positions":64,"rotary_dim":null})");
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_EQ(status.message(), "config.json: rotary_dim must be a number, not null");
+}
+
 TEST(Families, LegalButUnsupportedValuesAreToldApartFromWrongOnes) {
   const auto code = [](std::string_view fields) { return refusal(fields).code(); };
   EXPECT_EQ(code(R"({"model_type":"llama","hidden_act":"tanh"})"), Code::kUnimplemented);

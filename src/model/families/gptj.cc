@@ -20,6 +20,7 @@ Architecture read_shared(ConfigReader& config) {
   arch.parallel = true;
   RopeSpec rope;
   rope.style = kernels::RopeStyle::kInterleaved;
+  if (config.says_null("rotary_dim")) config.fail("rotary_dim", "must be a number, not null");
   rope.rotary_dim = config.count_or("rotary_dim", 2, shape.head_dim, 64);
   if (rope.rotary_dim % 2 != 0) config.fail("rotary_dim", "must be even");
   add_rope(arch, rope);
