@@ -190,6 +190,10 @@ struct Rows {
     Block before = block_of<Codes>(piece, begin, 0);
     __m512 out[16];
     load_results(before.acc, true, n_rows, out);
+    // The first stores come before the first sums.
+    tiles.zero<1>();
+    tiles.zero<2>();
+    tiles.zero<3>();
     for (size_t row = begin; row < end; row += n_rows) {
       for (size_t v = 0; v < kVectors; ++v) {
         const Block block = block_of<Codes>(piece, row, v);
