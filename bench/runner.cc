@@ -50,7 +50,7 @@ struct Options {
   std::uint32_t batch = 16;
   std::uint32_t rounds = 6;
   std::string only;
-  std::uint32_t tokens = 0;
+  std::uint32_t tokens = 0;  // as parse() says, by the part
   std::uint32_t drafts = 6;
   std::string speculative_model;
   std::string prompts;
@@ -58,7 +58,7 @@ struct Options {
   std::uint32_t blocks_each() const { return (kPromptTokens + rounds * kBurst) / kBlockTokens + 1; }
   // Of `long`: prompts of whole chunks.
   std::uint32_t n_long() const {
-    return std::max(base::round_up(tokens == 0 ? 8192 : tokens, kLongChunk), 2 * kLongChunk);
+    return std::max(base::round_up(tokens, kLongChunk), 2 * kLongChunk);
   }
   std::uint32_t long_blocks_each() const { return (n_long() + rounds * kBurst) / kBlockTokens + 1; }
   bool wants(std::string_view part) const { return only.empty() || only == part; }
@@ -137,7 +137,7 @@ Options parse(int argc, char** argv) {
                                    "grammar",
                                    "drafts"},
                                   "");
-  options.tokens = arguments.count("tokens", options.tokens);
+  options.tokens = arguments.count("tokens", options.only == "long" ? 8192 : 2000);
   options.drafts = arguments.count("drafts", options.drafts);
   options.speculative_model = arguments.text("speculative-model");
   options.prompts = arguments.text("prompts");
@@ -325,9 +325,8 @@ void RunnerBench::long_context() {
     shares.push_back(2 * (weight_bytes() + cache) / steps.back() / (before + read()));
   }
   std::printf(
-      "%u streams over %u positions, %s cache: %.1f ms a step (%.1f to %.1f), %.2f GB of weights "
-      "and "
-      "%.2f GB of cache, %.0f %% of the read bandwidth\n",
+      "%u streams over %u positions, %s cache: %.1f ms a step (%.1f to %.1f), "
+      "%.2f GB of weights and %.2f GB of cache, %.0f %% of the read bandwidth\n",
       options_.batch,
       n_positions,
       runner_->info().kv_groups.front().dtype.c_str(),
@@ -549,8 +548,7 @@ void RunnerBench::grammar() {
 void run_parts(const Options& options, OthersLoad& others) {
   if (options.only == "tier") {
     others.begin();
-    return print_tier_hits(
-        runner_options(options), options.tokens == 0 ? 2000 : options.tokens, options.rounds);
+    return print_tier_hits(runner_options(options), options.tokens, options.rounds);
   }
   RunnerBench bench(options);
   others.begin();

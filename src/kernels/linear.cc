@@ -352,42 +352,33 @@ class Run {
                        group.y + row * plan.piece->y_stride};
       for (std::size_t i = 0; i < group.panels.each; i += n_at_once) {
         const std::size_t end = std::min(i + n_at_once, group.panels.each);
-        if (plan.piece->gate && piece.finishes_gates()) {
-          put_gates(plan, piece, part, i, end);
-        } else if (plan.piece->gate) {
+        if (plan.piece->gate && !piece.finishes_gates()) {
           put_gated(plan, piece, part, i, end);
         } else {
-          put_plain(plan, piece, part, i, end);
+          put_panels(plan, piece, part, i, end);
         }
       }
     }
   }
 
   // Of the panels [begin, end) of a group.
-  void put_plain(const Plan& plan,
-                 const PieceRows& piece,
-                 const Group& group,
-                 std::size_t begin,
-                 std::size_t end) {
+  void put_panels(const Plan& plan,
+                  const PieceRows& piece,
+                  const Group& group,
+                  std::size_t begin,
+                  std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       float* const y = group.y + group.panels[i] * plan.kernel->panel;
-      piece.finish(group.panels[i], group.sums, i, {y, plan.piece->y_stride, call_.accumulate});
+      const PieceRows::Place to{y, plan.piece->y_stride, call_.accumulate};
+      if (plan.piece->gate) {
+        piece.finish_gate(group.panels, group.sums, i, to, plan.streams);
+      } else {
+        piece.finish(group.panels[i], group.sums, i, to);
+      }
     }
   }
 
-  // activation(gate) * up, where a kernel does it at once.
-  void put_gates(const Plan& plan,
-                 const PieceRows& piece,
-                 const Group& group,
-                 std::size_t begin,
-                 std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      float* const y = group.y + group.panels[i] * plan.kernel->panel;
-      piece.finish_gate(group.panels, group.sums, i, {y, plan.piece->y_stride}, plan.streams);
-    }
-  }
-
-  // activation(gate) * up.
+  // activation(gate) * up of kernels that finish no gates.
   void put_gated(const Plan& plan,
                  const PieceRows& piece,
                  const Group& group,

@@ -183,8 +183,8 @@ struct Rows {
     // Its own copy is known to stay as it is while tiles write to memory.
     const Rows rows = *this;
     const bool first = piece.t->first && piece.begin == 0;
-    const size_t none = piece.n_groups;
-    const size_t n_steps = (none + kStages - 1) / kStages * kStages;
+    const size_t n_groups = piece.n_groups;  // no such group
+    const size_t n_steps = (n_groups + kStages - 1) / kStages * kStages;
     // The first group of the block before that is not added yet. n_steps: there is no such block.
     size_t late = n_steps;
     Block before = block_of<Codes>(piece, begin, 0);
@@ -215,9 +215,9 @@ struct Rows {
         before = block;
       }
     }
-    rows.step<0>(before, none, before, late, out);
-    rows.step<1>(before, none, before, late + 1, out);
-    rows.step<2>(before, none, before, late + 2, out);
+    rows.step<0>(before, n_groups, before, late, out);
+    rows.step<1>(before, n_groups, before, late + 1, out);
+    rows.step<2>(before, n_groups, before, late + 2, out);
     store_results(before.acc, n_rows, out);
   }
 };
