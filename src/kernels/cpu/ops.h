@@ -204,15 +204,16 @@ struct AttentionShape {
   const float* alibi_slopes;
 };
 
-// Query rows x heads of one KV head. n_rows * n_heads <= kAttentionTaskRows.
+// Query rows x heads of some KV heads. n_rows * n_heads * n_kv_heads <= kAttentionTaskRows.
 struct AttentionTask {
   const uint32_t* blocks;
   size_t row;  // of the step
   size_t n_rows;
   int32_t position;  // of the first row
-  size_t kv_head;
-  size_t head;  // first query head
-  size_t n_heads;
+  size_t kv_head;    // the first
+  size_t n_kv_heads;
+  size_t head;     // first query head
+  size_t n_heads;  // of a KV head
 };
 
 inline constexpr size_t kAttentionTaskRows = 256;

@@ -190,7 +190,7 @@ struct TilePairs : PairsLayout, AsksAtOnce {
 // Where query rows are few. Each score is the same chain of products.
 struct FewTilePairs : TilePairs {
   static size_t key_rows(size_t) { return 0; }
-  static void ask_ahead(const AttentionWork&, size_t, size_t) {}
+  static void ask_ahead(const AttentionWork&, Share, size_t) {}
 
   static void start_partition(const AttentionWork& w, size_t begin, size_t end) {
     TilePairs::start_partition(w, begin, end);
@@ -207,15 +207,16 @@ struct FewTilePairs : TilePairs {
 
   static void put_stretch(const AttentionWork& w, const Stretch& s) {
     multiply_keys(w, s);
-    if (s.count == kTileRows && s.position + kPositionsAhead < w.end) {
-      const Ahead ahead(w, s.position + kPositionsAhead, kTileRows / 2);
+    const Share next = share_ahead(w, s.position, kPositionsAhead);
+    if (s.count == kTileRows && next.position < w.end) {
+      const Ahead ahead(w, next, kTileRows / 2);
       const uint16_t* v = reinterpret_cast<const uint16_t*>(s.v);
       for (size_t i = 0; i < kTileRows; i += 2, v += 2 * w.shape->v_head_dim) {
         ahead.ask(i / 2);
         put_values(w, s.begin + i, v);
       }
     } else {
-      prefetch_positions(w, s.position + kPositionsAhead, s.count);
+      prefetch_positions(w, next, s.count);
       put_values_of(w, s);
     }
     put_scores(w, s.begin / kTileRows * kTileRows);

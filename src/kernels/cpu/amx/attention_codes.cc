@@ -301,7 +301,7 @@ struct FewCodeTiles : CodeTiles<kType> {
   static bool takes(const AttentionShape& shape, const AttentionTask& task) {
     return are_few(shape, task) && shape.k_head_dim <= kHeadMax;
   }
-  static void ask_ahead(const AttentionWork&, size_t, size_t) {}
+  static void ask_ahead(const AttentionWork&, Share, size_t) {}
 
   static void start_partition(const AttentionWork& w, size_t, size_t) {
     for (size_t i = 0; i < kPlanes * Base::spans(w.dk); ++i) {
@@ -318,15 +318,16 @@ struct FewCodeTiles : CodeTiles<kType> {
   static void put_stretch(const AttentionWork& w, const Stretch& s) {
     Layout::put_parameters(w, s);
     multiply_keys(w, s);
-    if (s.count == kTileRows && s.position + Base::kPositionsAhead < w.end) {
-      const Ahead ahead(w, s.position + Base::kPositionsAhead, kTileRows / Layout::kStep);
+    const Share next = share_ahead(w, s.position, Base::kPositionsAhead);
+    if (s.count == kTileRows && next.position < w.end) {
+      const Ahead ahead(w, next, kTileRows / Layout::kStep);
       ahead.ask_parameters(w);
       for (size_t i = 0; i < kTileRows; i += Layout::kStep) {
         ahead.ask(i / Layout::kStep);
         Layout::put_values(w, s, i);
       }
     } else {
-      prefetch_positions(w, s.position + Base::kPositionsAhead, s.count);
+      prefetch_positions(w, next, s.count);
       Layout::put_values_of(w, s);
     }
     put_sums(w, s.begin / kTileRows * kTileRows);

@@ -102,12 +102,12 @@ inline RowsSeen rows_seen(const AttentionWork& w, size_t q, size_t partition_beg
 // would hold everything up.
 class Ahead {
  public:
-  // REQUIRES: `position` and 15 further ones in one block.
-  Ahead(const AttentionWork& w, size_t position, size_t n_parts)
+  // REQUIRES: the position and 15 further ones in one block.
+  Ahead(const AttentionWork& w, Share share, size_t n_parts)
       : k_bytes_(vector_bytes(w.shape->type, w.dk) * kTileRows / n_parts),
         v_bytes_(vector_bytes(w.shape->type, w.shape->v_head_dim) * kTileRows / n_parts) {
-    const BlockHead from = block_head(w, position);
-    slot_ = position % w.shape->block_tokens;
+    const BlockHead from = block_head(w, share.position, share.kv_head);
+    slot_ = share.position % w.shape->block_tokens;
     k_ = from.k + slot_ * vector_bytes(w.shape->type, w.dk);
     v_ = from.v + slot_ * vector_bytes(w.shape->type, w.shape->v_head_dim);
   }
@@ -238,7 +238,7 @@ class RowsSoftmax {
   void finish_scores(size_t partition_begin, const Product& product) {
     const AttentionShape& shape = *w_.shape;
     for (size_t r = 0; r < rows_.n; ++r) {
-      const size_t head = w_.task->head + (rows_.q + r) % w_.task->n_heads;
+      const size_t head = w_.head + (rows_.q + r) % w_.task->n_heads;
       const float slope = shape.alibi_slopes != nullptr ? shape.alibi_slopes[head] : 0.0F;
       const Visible v = rows_.visible[r];
       for (size_t j = v.begin / 16 * 16; j < v.end; j += 16) {

@@ -61,6 +61,9 @@ struct AttentionWork {
   AttentionScratch s;
   size_t dk;
   size_t dv_padded;
+  // Of the KV head that is worked on: its query rows, whose places in scratch `s` has.
+  size_t kv_head;
+  size_t head;  // the first query head
   size_t n_q;
   size_t q_stride;
   size_t steps;  // of a head
@@ -96,13 +99,31 @@ struct BlockHead {
   const char* v;
 };
 
-inline BlockHead block_head(const AttentionWork& w, size_t position) {
+inline BlockHead block_head(const AttentionWork& w, size_t position, size_t kv_head) {
   const AttentionShape& shape = *w.shape;
   const uint32_t block = w.task->blocks[position / shape.block_tokens];
   return {static_cast<const char*>(shape.k) + block * shape.k_block_stride_bytes +
-              w.task->kv_head * shape.k_head_bytes,
+              kv_head * shape.k_head_bytes,
           static_cast<const char*>(shape.v) + block * shape.v_block_stride_bytes +
-              w.task->kv_head * shape.v_head_bytes};
+              kv_head * shape.v_head_bytes};
+}
+
+// A KV head's share of positions from one on.
+struct Share {
+  size_t position;
+  size_t kv_head;
+};
+
+// What to ask for while the share of `position` is worked on. A task of one KV head asks `distance` positions ahead.
+// One of several asks for the next partition, the heads of a position after one another, as they lie in memory: long
+// runs, where a head's share of a block is a short one.
+inline Share share_ahead(const AttentionWork& w, size_t position, size_t distance) {
+  const size_t n = w.task->n_kv_heads;
+  if (n == 1) return {position + distance, w.kv_head};
+  const size_t i =
+      (w.kv_head - w.task->kv_head) * (kPositionsMax / 16) + position % kPositionsMax / 16;
+  const size_t next = (position / kPositionsMax + 1) * kPositionsMax;
+  return {next + i / n * 16 + position % 16, w.task->kv_head + i % n};
 }
 
 inline void prefetch_bytes(const char* p, size_t n) {
@@ -110,11 +131,12 @@ inline void prefetch_bytes(const char* p, size_t n) {
   for (size_t i = 0; i < n; i += 64) asm volatile("prefetcht2 %0" : : "m"(p[i]));
 }
 
-// Asks for `count` positions of one block from `position` on.
-inline void prefetch_positions(const AttentionWork& w, size_t position, size_t count) {
+// Asks for `count` positions of one block.
+inline void prefetch_positions(const AttentionWork& w, Share share, size_t count) {
   const AttentionShape& shape = *w.shape;
+  const size_t position = share.position;
   if (position >= w.end) return;
-  const BlockHead from = block_head(w, position);
+  const BlockHead from = block_head(w, position, share.kv_head);
   const size_t tokens = shape.block_tokens;
   const size_t slot = position % tokens;
   const size_t rows = lesser(count, tokens - slot);
@@ -170,10 +192,10 @@ inline void load_partition(const AttentionWork& w,
   }
   for (size_t j = begin; j < end;) {
     const size_t position = partition_begin + j;
-    const BlockHead from = block_head(w, position);
+    const BlockHead from = block_head(w, position, w.kv_head);
     const size_t slot = position % tokens;
     const size_t count = lesser(lesser(tokens - slot, end - j), 16 - j % 16);
-    Cache::ask_ahead(w, position + Cache::kPositionsAhead, count);
+    Cache::ask_ahead(w, share_ahead(w, position, Cache::kPositionsAhead), count);
     Cache::put_stretch(w,
                        {position,
                         j,
@@ -277,8 +299,8 @@ template <typename Cache>
 inline void attend_in_registers(const AttentionWork& w, size_t partition_begin);
 
 struct AsksAtOnce {
-  static void ask_ahead(const AttentionWork& w, size_t position, size_t count) {
-    prefetch_positions(w, position, count);
+  static void ask_ahead(const AttentionWork& w, Share share, size_t count) {
+    prefetch_positions(w, share, count);
   }
 };
 
@@ -357,7 +379,7 @@ inline Vec::Reg score_of(const AttentionShape& shape,
 inline Softmax softmax_row(
     const AttentionWork& w, size_t q, float* scores, Visible visible, size_t partition_begin) {
   const AttentionShape& shape = *w.shape;
-  const size_t head = w.task->head + q % w.task->n_heads;
+  const size_t head = w.head + q % w.task->n_heads;
   const Vec::Reg lowest = Vec::set1(-INFINITY);
   const float slope = shape.alibi_slopes != nullptr ? shape.alibi_slopes[head] : 0.0F;
   const size_t first = visible.begin / Vec::kLanes * Vec::kLanes;
@@ -467,7 +489,7 @@ template <typename Cache>
 inline void start_rows(const AttentionWork& w) {
   const AttentionTask& task = *w.task;
   for (size_t q = 0; q < w.n_q; ++q) {
-    const size_t head = task.head + q % task.n_heads;
+    const size_t head = w.head + q % task.n_heads;
     const float* x = w.shape->q + (task.row + q / task.n_heads) * w.shape->q_stride + head * w.dk;
     Cache::put_query(w.s.q + q * w.q_stride, x, w.dk);
     memset(w.s.out + q * w.dv_padded, 0, w.dv_padded * sizeof(float));
@@ -481,7 +503,7 @@ inline void finish_rows(const AttentionWork& w) {
   const AttentionTask& task = *w.task;
   const size_t dv = w.shape->v_head_dim;
   for (size_t q = 0; q < w.n_q; ++q) {
-    const size_t head = task.head + q % task.n_heads;
+    const size_t head = w.head + q % task.n_heads;
     float* y = w.shape->out + (task.row + q / task.n_heads) * w.shape->out_stride + head * dv;
     // Zero: every score was -infinity, and the values take no part.
     const Vec::Reg total = Vec::set1(w.s.total[q] == 0.0F ? 1.0F : w.s.total[q]);
@@ -492,10 +514,27 @@ inline void finish_rows(const AttentionWork& w) {
   }
 }
 
+// Calls body() for each KV head of the task, with what `w` says of one.
+template <typename Body>
+inline void for_kv_heads(AttentionWork& w, const Body& body) {
+  const AttentionScratch first = w.s;
+  for (size_t i = 0; i < w.task->n_kv_heads; ++i) {
+    w.kv_head = w.task->kv_head + i;
+    w.head = w.task->head + i * w.task->n_heads;
+    const size_t row = i * w.n_q;
+    w.s.q = first.q + row * w.q_stride;
+    w.s.out = first.out + row * w.dv_padded;
+    w.s.highest = first.highest + row;
+    w.s.total = first.total + row;
+    body();
+  }
+  w.s = first;
+}
+
 template <typename Cache>
-inline void attend_positions(const AttentionWork& w, size_t first, size_t last) {
+inline void attend_positions(AttentionWork& w, size_t first, size_t last) {
   for (size_t p = first / kPositionsMax * kPositionsMax; p < last; p += kPositionsMax)
-    attend_partition<Cache>(w, p, first, last);
+    for_kv_heads(w, [&] { attend_partition<Cache>(w, p, first, last); });
 }
 
 template <typename Cache>
@@ -518,7 +557,7 @@ inline void attention_over(const AttentionShape* shape, const AttentionTask* tas
   w.s.highest = w.s.out + kAttentionTaskRows * w.dv_padded;
   w.s.total = w.s.highest + kAttentionTaskRows;
   w.s.q = w.s.total + kAttentionTaskRows;
-  start_rows<Cache>(w);
+  for_kv_heads(w, [&] { start_rows<Cache>(w); });
   const size_t position = static_cast<size_t>(task->position);
   const size_t last = position + task->n_rows;
   w.end = lesser(static_cast<size_t>(shape->sink_tokens), last);
@@ -527,7 +566,7 @@ inline void attention_over(const AttentionShape* shape, const AttentionTask* tas
   w.end = last;
   w.window = static_cast<size_t>(shape->window);
   attend_positions<Cache>(w, greater(window_begin(w.window, position), w.begin), last);
-  finish_rows(w);
+  for_kv_heads(w, [&] { finish_rows(w); });
 }
 
 #endif  // COXSWAIN_KERNELS_CPU_GENERIC_ATTENTION_H_
