@@ -319,7 +319,7 @@ void Bench::attention() {
     if (wanted(name + " decode")) {
       for (const std::size_t length : {512U, 2048U, 8192U}) attention_rows(type, 1, 1, length);
       attention_rows(type, 256, 1, 64);
-      attention_rows(type, 32, 1, 2048);
+      for (const std::size_t length : {2048U, 8192U}) attention_rows(type, 32, 1, length);
     }
     if (wanted(name + " prompt")) {
       for (const std::size_t length : {512U, 2048U}) attention_rows(type, 1, length, length);

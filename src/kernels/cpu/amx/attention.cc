@@ -30,49 +30,12 @@ namespace {
 
 static_assert(kSpan == kTileBytes / sizeof(uint16_t));
 
-// A matrix in scratch: rows of floats, or of pairs. A stride of zero makes all rows the same one.
-struct Rows {
-  float* data;
-  size_t stride;  // floats
-
-  float* at(size_t row, size_t column) const { return data + row * stride + column; }
+struct Bf16Product {
+  template <int kColumn>
+  static void add(TileUnit tiles) {
+    tiles.dot_bf16<kColumn, 4, 5>();
+  }
 };
-
-// c = a * b for kWidth times 16 columns.
-template <int kWidth>
-inline void multiply_columns(TileUnit tiles, Rows a, Rows b, Rows c, size_t n_steps) {
-  const auto each = [&](auto&& body) __attribute__((always_inline)) {
-    body.template operator()<0>();
-    if constexpr (kWidth > 1) body.template operator()<1>();
-    if constexpr (kWidth > 2) body.template operator()<2>();
-    if constexpr (kWidth > 3) body.template operator()<3>();
-  };
-  each([&]<int kColumn>() __attribute__((always_inline)) { tiles.zero<kColumn>(); });
-  for (size_t i = 0; i < n_steps; ++i) {
-    tiles.load<4>(a.at(0, i * 16), a.stride * sizeof(float));
-    const float* from = b.at(i * 16, 0);
-    each([&]<int kColumn>() __attribute__((always_inline)) {
-      tiles.load<5>(from + kColumn * 16, b.stride * sizeof(float));
-      tiles.dot_bf16<kColumn, 4, 5>();
-    });
-  }
-  each([&]<int kColumn>() __attribute__((always_inline)) {
-    tiles.store<kColumn>(c.at(0, kColumn * 16), c.stride * sizeof(float));
-  });
-}
-
-// c[rows, n] = a[rows, n_steps * 32 values] * b, n a multiple of 16.
-inline void multiply(TileUnit tiles, Rows a, Rows b, Rows c, size_t n_steps, size_t n) {
-  for (size_t column = 0; column < n;) {
-    if (n - column >= 64) {
-      multiply_columns<4>(tiles, a, b, c, n_steps);
-      column += 64, b.data += 64, c.data += 64;
-    } else {
-      multiply_columns<1>(tiles, a, b, c, n_steps);
-      column += 16, b.data += 16, c.data += 16;
-    }
-  }
-}
 
 struct TilePairs : PairsLayout, AsksAtOnce {
   static constexpr size_t kPositionsAhead = 32;
@@ -94,12 +57,11 @@ struct TilePairs : PairsLayout, AsksAtOnce {
       const RowsSeen rows = rows_seen(w, q, partition_begin);
       if (rows.highest == 0) continue;
       const size_t first = rows.lowest / 16 * 16;
-      multiply(TileUnit(),
-               {w.s.q + q * w.q_stride, w.q_stride},
-               {w.s.keys + first, kKeyStride},
-               {w.s.scores + first, kKeyStride},
-               w.dk / kSpan,
-               round_up_16(rows.highest) - first);
+      multiply<Bf16Product>({w.s.q + q * w.q_stride, w.q_stride},
+                            {w.s.keys + first, kKeyStride},
+                            {w.s.scores + first, kKeyStride},
+                            w.dk / kSpan,
+                            round_up_16(rows.highest) - first);
       finish(w, rows, partition_begin);
     }
   }
@@ -153,12 +115,11 @@ struct TilePairs : PairsLayout, AsksAtOnce {
 
   // The parts of all rows over positions [begin, end).
   static void add_values(const AttentionWork& w, size_t begin, size_t end) {
-    multiply(TileUnit(),
-             {w.s.scores + begin / 2, kKeyStride},
-             {w.s.values + begin / 2 * w.dv_padded, w.dv_padded},
-             {w.s.part, w.dv_padded},
-             (end - begin) / kSpan,
-             w.dv_padded);
+    multiply<Bf16Product>({w.s.scores + begin / 2, kKeyStride},
+                          {w.s.values + begin / 2 * w.dv_padded, w.dv_padded},
+                          {w.s.part, w.dv_padded},
+                          (end - begin) / kSpan,
+                          w.dv_padded);
   }
 
   static bool are_numbers(const AttentionWork& w, size_t n) {
@@ -178,12 +139,11 @@ struct TilePairs : PairsLayout, AsksAtOnce {
     memcpy(copy, w.s.values + begin / 2 * stride, (end - begin) / 2 * stride * sizeof(float));
     clear_values(copy, stride, 0, visible.begin - begin);
     clear_values(copy, stride, visible.end - begin, end - begin);
-    multiply(TileUnit(),
-             {w.s.scores + r * kKeyStride + begin / 2, 0},
-             {copy, stride},
-             {w.s.part + r * stride, 0},
-             (end - begin) / kSpan,
-             stride);
+    multiply<Bf16Product>({w.s.scores + r * kKeyStride + begin / 2, 0},
+                          {copy, stride},
+                          {w.s.part + r * stride, 0},
+                          (end - begin) / kSpan,
+                          stride);
   }
 };
 

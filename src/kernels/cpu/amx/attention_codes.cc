@@ -36,6 +36,13 @@ inline void put_bytes(uint8_t* upper, uint8_t* lower, Vec::Reg value, __mmask16 
   _mm512_mask_cvtepi32_storeu_epi8(lower, lanes, integer);
 }
 
+struct CodesProduct {
+  template <int kColumn>
+  static void add(TileUnit tiles) {
+    tiles.dot_s8u8<kColumn, 4, 5>();
+  }
+};
+
 template <CacheType kType>
 struct CodeTiles : CodesLayout<kType>, AsksAtOnce {
   using Layout = CodesLayout<kType>;
@@ -80,6 +87,10 @@ struct CodeTiles : CodesLayout<kType>, AsksAtOnce {
   }
 
  protected:
+  // Upper and lower bytes of all query rows fill one tile at most. Weights are its rows in turn then, as they lie in
+  // memory, and so are their sums.
+  static bool in_one_tile(const AttentionWork& w) { return kPlanes * w.n_q <= kTileRows; }
+
   static const float* query(const AttentionWork& w, size_t q) { return w.s.q + q * w.q_stride; }
 
   // `sums`(r, j): the products of row r with 16 positions from j on.
@@ -103,9 +114,10 @@ struct CodeTiles : CodesLayout<kType>, AsksAtOnce {
     weights.round();
     multiply_values(w, rows);
     softmax.merge([&](size_t r, size_t d) __attribute__((always_inline)) {
-      return weights.value(r,
-                           joined(_mm512_loadu_si512(w.s.part + r * w.dv_padded + d),
-                                  _mm512_loadu_si512(low_part(w) + r * w.dv_padded + d)));
+      const Parts parts = parts_of(w);
+      const size_t i = r * parts.stride + d;
+      return weights.value(
+          r, joined(_mm512_loadu_si512(parts.upper + i), _mm512_loadu_si512(parts.lower + i)));
     });
   }
 
@@ -116,9 +128,16 @@ struct CodeTiles : CodesLayout<kType>, AsksAtOnce {
 
   // Sums of lower bytes beside those of upper ones, which lie where scores and parts will.
   static float* low_scores(const AttentionWork& w, size_t r) { return w.s.spare + r * kKeyStride; }
-  // Codes take but a quarter of the room of values.
-  static float* low_part(const AttentionWork& w) {
-    return w.s.values + kPositionsMax / Layout::kStep * w.dv_padded;
+  // Sums of weights times codes; floats from one row to the next.
+  struct Parts {
+    float* upper;
+    float* lower;
+    size_t stride;
+  };
+  static Parts parts_of(const AttentionWork& w) {
+    if (in_one_tile(w)) return {w.s.part, w.s.part + w.dv_padded, kPlanes * w.dv_padded};
+    // Codes take but a quarter of the room of values.
+    return {w.s.part, w.s.values + kPositionsMax / Layout::kStep * w.dv_padded, w.dv_padded};
   }
   // Weights as bytes of each row: the upper of all positions, then the lower.
   static constexpr size_t kWeightsStride = kPlanes * kPositionsMax;
@@ -226,7 +245,7 @@ struct CodeTiles : CodesLayout<kType>, AsksAtOnce {
 
   // kWidth times 16 columns.
   template <int kWidth>
-  static void multiply_columns(
+  static void multiply_planes_of(
       const Bytes& rows, const float* codes, const Sums& sums, Strides strides, size_t n_spans) {
     const TileUnit tiles;
     const size_t codes_bytes = strides.codes * sizeof(float);
@@ -256,39 +275,50 @@ struct CodeTiles : CodesLayout<kType>, AsksAtOnce {
   }
 
   // n columns, a multiple of 16.
-  static void multiply(const Bytes& rows,
-                       const float* codes,
-                       const Sums& sums,
-                       Strides strides,
-                       size_t n_spans,
-                       size_t n) {
+  static void multiply_planes(const Bytes& rows,
+                              const float* codes,
+                              const Sums& sums,
+                              Strides strides,
+                              size_t n_spans,
+                              size_t n) {
     size_t i = 0;
     for (; i + 32 <= n; i += 32)
-      multiply_columns<2>(rows, codes + i, {sums.upper + i, sums.lower + i}, strides, n_spans);
+      multiply_planes_of<2>(rows, codes + i, {sums.upper + i, sums.lower + i}, strides, n_spans);
     for (; i < n; i += 16)
-      multiply_columns<1>(rows, codes + i, {sums.upper + i, sums.lower + i}, strides, n_spans);
+      multiply_planes_of<1>(rows, codes + i, {sums.upper + i, sums.lower + i}, strides, n_spans);
   }
 
   static void multiply_queries(const AttentionWork& w, const RowsSeen& rows) {
     const auto* const upper = reinterpret_cast<const uint8_t*>(query(w, rows.q));
     const size_t first = rows.lowest / 16 * 16;
-    multiply({upper, upper + spans(w.dk) * kCodesSpan, w.q_stride * sizeof(float)},
-             w.s.keys + first,
-             {w.s.scores + first, low_scores(w, 0) + first},
-             {kKeyStride, kKeyStride},
-             spans(w.dk),
-             round_up_16(rows.highest) - first);
+    multiply_planes({upper, upper + spans(w.dk) * kCodesSpan, w.q_stride * sizeof(float)},
+                    w.s.keys + first,
+                    {w.s.scores + first, low_scores(w, 0) + first},
+                    {kKeyStride, kKeyStride},
+                    spans(w.dk),
+                    round_up_16(rows.highest) - first);
   }
 
   static void multiply_values(const AttentionWork& w, const RowsSeen& rows) {
     const size_t first = first_of(rows);
-    const uint8_t* const upper = weight_bytes(w, 0) + first;
-    multiply({upper, upper + kPositionsMax, kWeightsStride},
-             w.s.values + first / Layout::kStep * w.dv_padded,
-             {w.s.part, low_part(w)},
-             {w.dv_padded, w.dv_padded},
-             (last_of(rows) - first) / kCodesSpan,
-             w.dv_padded);
+    uint8_t* const upper = weight_bytes(w, 0) + first;
+    float* const values = w.s.values + first / Layout::kStep * w.dv_padded;
+    const size_t n_spans = (last_of(rows) - first) / kCodesSpan;
+    const Parts parts = parts_of(w);
+    if (in_one_tile(w)) {
+      return multiply<CodesProduct>(
+          {reinterpret_cast<float*>(upper), kWeightsStride / kPlanes / sizeof(float)},
+          {values, w.dv_padded},
+          {parts.upper, w.dv_padded},
+          n_spans,
+          w.dv_padded);
+    }
+    multiply_planes({upper, upper + kPositionsMax, kWeightsStride},
+                    values,
+                    {parts.upper, parts.lower},
+                    {w.dv_padded, w.dv_padded},
+                    n_spans,
+                    w.dv_padded);
   }
 };
 
@@ -304,15 +334,22 @@ struct FewCodeTiles : CodeTiles<kType> {
   static void ask_ahead(const AttentionWork&, Share, size_t) {}
 
   static void start_partition(const AttentionWork& w, size_t, size_t) {
-    for (size_t i = 0; i < kPlanes * Base::spans(w.dk); ++i) {
+    const size_t n_spans = Base::spans(w.dk);
+    const size_t n = planes(w) * n_spans;
+    for (size_t i = 0; i < n; ++i) {
       Vec::Reg rows[kTileRows];
 #pragma GCC unroll 16
-      for (size_t r = 0; r < kTileRows; ++r)
-        rows[r] = r < w.n_q ? Vec::load(Base::query(w, r) + i * kSpanFloats) : Vec::zero();
+      for (size_t r = 0; r < kTileRows; ++r) {
+        const bool lower = Base::in_one_tile(w) && r >= kLowerColumn;
+        const size_t q = lower ? r - kLowerColumn : r;
+        const size_t from = lower ? n_spans + i : i;
+        rows[r] = q < w.n_q ? Vec::load(Base::query(w, q) + from * kSpanFloats) : Vec::zero();
+      }
       Vec::transpose(rows);
 #pragma GCC unroll 16
       for (size_t r = 0; r < kTileRows; ++r) Vec::store(queries(w, i) + r * kTileRows, rows[r]);
     }
+    if (n == 1) TileUnit().load<6>(queries(w, 0), kTileBytes);
   }
 
   static void put_stretch(const AttentionWork& w, const Stretch& s) {
@@ -345,6 +382,10 @@ struct FewCodeTiles : CodeTiles<kType> {
  private:
   static constexpr size_t kHeadMax = 256;
   static constexpr size_t kTileFloats = kTileRows * kSpanFloats;
+  static constexpr size_t kLowerColumn = kTileRows / 2;  // of queries in one tile
+
+  // Products of keys with queries, and sums of them.
+  static size_t planes(const AttentionWork& w) { return Base::in_one_tile(w) ? 1 : kPlanes; }
 
   // The room of lower sums: bytes of queries by span [plane][span][step][16 query rows], sums of 16 positions of both
   // planes, and codes of 16 keys.
@@ -376,11 +417,12 @@ struct FewCodeTiles : CodeTiles<kType> {
       keys = reinterpret_cast<const char*>(to);
     }
     tiles.load<5>(keys, stride);
-    for (size_t plane = 0; plane < kPlanes; ++plane) {
+    const size_t n = planes(w) * n_spans;
+    for (size_t plane = 0; plane < planes(w); ++plane) {
       tiles.zero<7>();
       for (size_t i = 0; i < n_spans; ++i) {
         if (n_spans > 1) tiles.load<5>(keys + i * kCodesSpan, stride);
-        tiles.load<6>(queries(w, plane * n_spans + i), kTileBytes);
+        if (n > 1) tiles.load<6>(queries(w, plane * n_spans + i), kTileBytes);
         tiles.dot_u8s8<7, 5, 6>();
       }
       tiles.store<7>(sums(w, plane), kTileBytes);
@@ -389,7 +431,7 @@ struct FewCodeTiles : CodeTiles<kType> {
 
   static void put_sums(const AttentionWork& w, size_t first) {
     const float* const upper = sums(w, 0);
-    const float* const lower = sums(w, 1);
+    const float* const lower = Base::in_one_tile(w) ? upper + kLowerColumn : sums(w, 1);
     if (w.n_q <= 4) {
       Vec::Reg v[4];
 #pragma GCC unroll 4
@@ -409,7 +451,10 @@ struct FewCodeTiles : CodeTiles<kType> {
 template <CacheType kType>
 void attention_of(const AttentionShape* shape, const AttentionTask* task, float* scratch) {
   const bool few = FewCodeTiles<kType>::takes(*shape, *task);
-  const Tiles tiles(config_for(few ? task->n_rows * task->n_heads : kTileRows));
+  const size_t n_q = task->n_rows * task->n_heads;
+  const Tiles tiles(config_for(!few                         ? kTileRows
+                               : kPlanes * n_q <= kTileRows ? kPlanes * n_q
+                                                            : n_q));
   if (few) {
     attention_over<FewCodeTiles<kType>>(shape, task, scratch);
   } else {

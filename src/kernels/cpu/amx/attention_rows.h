@@ -19,6 +19,52 @@ inline bool are_few(const AttentionShape& shape, const AttentionTask& task) {
   return task.n_rows * task.n_heads <= kTileRows && shape.block_tokens % kTileRows == 0;
 }
 
+// A matrix in scratch: rows of floats, or of as many bytes of steps. A stride of zero makes all rows the same one.
+struct Matrix {
+  float* data;
+  size_t stride;  // floats
+
+  float* at(size_t row, size_t column) const { return data + row * stride + column; }
+};
+
+// c = a * b for kWidth times 16 columns. Product::add<kColumn>(tiles) adds that of tiles 4 and 5 to tile kColumn.
+template <typename Product, int kWidth>
+inline void multiply_columns(Matrix a, Matrix b, Matrix c, size_t n_steps) {
+  const TileUnit tiles;
+  const auto each = [&](auto&& body) __attribute__((always_inline)) {
+    body.template operator()<0>();
+    if constexpr (kWidth > 1) body.template operator()<1>();
+    if constexpr (kWidth > 2) body.template operator()<2>();
+    if constexpr (kWidth > 3) body.template operator()<3>();
+  };
+  each([&]<int kColumn>() __attribute__((always_inline)) { tiles.zero<kColumn>(); });
+  for (size_t i = 0; i < n_steps; ++i) {
+    tiles.load<4>(a.at(0, i * 16), a.stride * sizeof(float));
+    const float* from = b.at(i * 16, 0);
+    each([&]<int kColumn>() __attribute__((always_inline)) {
+      tiles.load<5>(from + kColumn * 16, b.stride * sizeof(float));
+      Product::template add<kColumn>(tiles);
+    });
+  }
+  each([&]<int kColumn>() __attribute__((always_inline)) {
+    tiles.store<kColumn>(c.at(0, kColumn * 16), c.stride * sizeof(float));
+  });
+}
+
+// c[rows, n] = a[rows, n_steps * 64 bytes] * b, n a multiple of 16.
+template <typename Product>
+inline void multiply(Matrix a, Matrix b, Matrix c, size_t n_steps, size_t n) {
+  for (size_t column = 0; column < n;) {
+    if (n - column >= 64) {
+      multiply_columns<Product, 4>(a, b, c, n_steps);
+      column += 64, b.data += 64, c.data += 64;
+    } else {
+      multiply_columns<Product, 1>(a, b, c, n_steps);
+      column += 16, b.data += 16, c.data += 16;
+    }
+  }
+}
+
 // 2^x for x up to about 0, to about 1 unit in the last place: 2^floor(x) times a polynomial in the rest, fitted to
 // the least relative error on [0, 1] with 1 at 0. Zero below -126, where the result would be subnormal; NaN stays NaN.
 inline Vec::Reg exp2_of(Vec::Reg x) {
