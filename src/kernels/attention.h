@@ -1,6 +1,6 @@
 #pragma once
-// Cuts attention and cache writes into tasks: a few rows of one sequence and the query heads of one
-// KV head. A task owns its outputs.
+// Cuts attention and cache writes into tasks: a few rows of one sequence and the query heads of one KV head, or of
+// several where rows are few and sequences many. A task owns its outputs.
 //
 // Thread rule: one caller at a time for each context; tasks run on its threads.
 

@@ -1,7 +1,8 @@
 // Attention over a cache of codes of 8 or 4 bits on AMX tiles, four products a lane, exact.
 //
 // Queries, and weights times the scales of their values, are integers of 16 bits in two bytes, as in
-// avx512/attention_codes.cc, and so are the sums of products of them: one matrix of upper and one of lower bytes.
+// avx512/attention_codes.cc, and so are the sums of products of them: one matrix of upper and one of lower bytes, or
+// both in one where rows are few.
 
 #include <immintrin.h>
 #include <math.h>

@@ -7,8 +7,8 @@ static_assert(kTileRows == kScoreRows);
 static_assert(kTileRows == Vec::kLanes);
 constexpr size_t kSpan = 32;  // positions whose weights are made together
 
-// Tiles 0 to 4 are of query rows: sums, and in 4 what is multiplied. 5 is a matrix. 6 holds queries and 7 scores where
-// keys are the rows.
+// Tiles 0 to 4 are of query rows, or of two rows of bytes for each: sums, and in 4 what is multiplied. 5 is a matrix. 6
+// holds queries and 7 scores where keys are the rows.
 inline TileConfig config_for(size_t n_rows) {
   return config_of({n_rows, n_rows, n_rows, n_rows, n_rows, kTileRows, kTileRows, kTileRows});
 }

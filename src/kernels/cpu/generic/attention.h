@@ -1,6 +1,7 @@
 #ifndef COXSWAIN_KERNELS_CPU_GENERIC_ATTENTION_H_
 #define COXSWAIN_KERNELS_CPU_GENERIC_ATTENTION_H_
-// Attention of a few query rows and the heads that share one KV head, over a Vec of any set.
+// Attention of a few query rows and the heads that share a KV head, over a Vec of any set. A task of several KV heads
+// works on a partition of all of them before the next.
 //
 // Positions are worked on in partitions of kPositionsMax absolute positions. For one (row, head) and partition:
 //   score of a position: one chain over d, ascending;
@@ -15,8 +16,8 @@
 // they are multiplied, is a `Cache`:
 //   kStep              values of a head, or positions, that one instruction takes
 //   query_floats       room of a query row of so many steps
-//   kPositionsAhead    how far ahead of their use keys and values are asked for: a head's share of
-//                      a block is too short a stretch for hardware to follow
+//   kPositionsAhead    how far ahead of their use keys and values of one KV head are asked for: a head's
+//                      share of a block is too short a stretch for hardware to follow
 //   ask_ahead          asks for them, or put_stretch does
 //   key_rows           rows of keys in scratch, [position] each, and of what stands behind them
 //   put_query          a query row in scratch
