@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 #include <cstring>
 
@@ -48,20 +49,47 @@ struct Cut {
   std::size_t heads = 1;
   std::size_t head_pieces = 1;  // per KV head
   std::size_t rows = 1;
-  // Of a sequence whose rows and heads are one task each: KV heads of a task.
-  std::size_t kv_heads = 1;
+  // Of sequences of few rows: what a task may read, in positions of one KV head.
+  std::size_t positions = 0;
 };
 
-// KV heads of a task. Where rows are few, reading the cache is what takes time.
-std::size_t kv_heads_of(const AttentionSequence& sequence, const Cut& cut) {
-  return cut.head_pieces == 1 && sequence.n_rows * cut.heads <= kScoreRows ? cut.kv_heads : 1;
+// Where rows are few, reading the cache is what takes time.
+bool are_few(const AttentionSequence& sequence, const Cut& cut) {
+  return cut.head_pieces == 1 && sequence.n_rows * cut.heads <= kScoreRows;
+}
+
+// Positions that a sequence reads, at least 1.
+std::size_t positions_of(const AttentionSequence& sequence, const AttentionArgs& args) {
+  const auto end = static_cast<std::size_t>(sequence.first_position) + sequence.n_rows;
+  const auto window = static_cast<std::size_t>(args.window);
+  const auto seen =
+      window == 0 ? end : window + sequence.n_rows + static_cast<std::size_t>(args.sink_tokens);
+  return std::max<std::size_t>(1, std::min(end, seen));
+}
+
+// KV heads of a task. Of what a partition holds of them, the one worked on and the next lie in the second-level cache,
+// beside all else.
+std::size_t kv_heads_of(const AttentionSequence& sequence,
+                        const AttentionArgs& args,
+                        const Cut& cut) {
+  constexpr std::size_t kBytesMax = std::size_t{288} << 10U;
+  if (!are_few(sequence, cut)) return 1;
+  const std::size_t positions = positions_of(sequence, args);
+  const std::size_t held = std::min(positions, kPositionsMax);
+  const std::size_t bytes = kv_head_bytes(args.cache.type, held, args.cache.k_head_dim) +
+                            kv_head_bytes(args.cache.type, held, args.cache.v_head_dim);
+  const std::size_t most = std::min({args.cache.n_kv_heads,
+                                     kAttentionTaskRows / kScoreRows,
+                                     kBytesMax / bytes,
+                                     cut.positions / positions});
+  return std::bit_floor(std::max<std::size_t>(1, most));
 }
 
 // Tasks of the same rows.
 std::size_t tasks_of_rows(const AttentionSequence& sequence,
                           const AttentionArgs& args,
                           const Cut& cut) {
-  return ceil_div(args.cache.n_kv_heads, kv_heads_of(sequence, cut)) * cut.head_pieces;
+  return ceil_div(args.cache.n_kv_heads, kv_heads_of(sequence, args, cut)) * cut.head_pieces;
 }
 
 std::size_t tasks_of(const AttentionSequence& sequence, const AttentionArgs& args, const Cut& cut) {
@@ -72,20 +100,6 @@ std::size_t n_tasks(const AttentionArgs& args, const Cut& cut) {
   std::size_t n = 0;
   for (const AttentionSequence& sequence : args.sequences) n += tasks_of(sequence, args, cut);
   return n;
-}
-
-// KV heads that a task may take: of what a partition holds of them, the one worked on and the next lie in the
-// second-level cache, beside all else.
-std::size_t kv_heads_most(const AttentionArgs& args) {
-  constexpr std::size_t kBytesMax = std::size_t{288} << 10U;
-  std::size_t positions = 1;
-  for (const AttentionSequence& sequence : args.sequences)
-    positions =
-        std::max(positions, static_cast<std::size_t>(sequence.first_position) + sequence.n_rows);
-  positions = std::min(positions, kPositionsMax);
-  const std::size_t bytes = kv_head_bytes(args.cache.type, positions, args.cache.k_head_dim) +
-                            kv_head_bytes(args.cache.type, positions, args.cache.v_head_dim);
-  return std::min({args.cache.n_kv_heads, kAttentionTaskRows / kScoreRows, kBytesMax / bytes});
 }
 
 Cut cut_of(const AttentionArgs& args, std::size_t n_threads) {
@@ -102,12 +116,12 @@ Cut cut_of(const AttentionArgs& args, std::size_t n_threads) {
   // Keys and values are laid out once a task: few large ones, but enough of them for all threads to end together.
   while (cut.rows > 1 && cut.rows * cut.heads > kScoreRows && n_tasks(args, cut) < 4 * n_threads)
     cut.rows /= 2;
-  const std::size_t most = kv_heads_most(args);
-  for (Cut wider = cut; wider.kv_heads * 2 <= most;) {
-    wider.kv_heads *= 2;
-    if (n_tasks(args, wider) < 4 * n_threads) break;
-    cut = wider;
+  // All threads end together where none of these tasks is longer than a quarter of a thread's share of them.
+  std::size_t positions = 0;
+  for (const AttentionSequence& sequence : args.sequences) {
+    if (are_few(sequence, cut)) positions += positions_of(sequence, args);
   }
+  cut.positions = positions * args.cache.n_kv_heads / (4 * n_threads);
   return cut;
 }
 
@@ -161,7 +175,7 @@ AttentionTask task_of(const AttentionSequence& sequence,
                       const Cut& cut,
                       std::size_t index) {
   const std::size_t per_rows = tasks_of_rows(sequence, args, cut);
-  const std::size_t kv_heads = kv_heads_of(sequence, cut);
+  const std::size_t kv_heads = kv_heads_of(sequence, args, cut);
   const std::size_t row_piece = ceil_div(sequence.n_rows, cut.rows) - 1 - index / per_rows;
   const std::size_t group = args.n_heads / args.cache.n_kv_heads;
   const std::size_t in_group = index % cut.head_pieces * cut.heads;

@@ -90,7 +90,7 @@ struct CodeTiles : CodesLayout<kType>, AsksAtOnce {
  protected:
   // Upper and lower bytes of all query rows fill one tile at most. Weights are its rows in turn then, as they lie in
   // memory, and so are their sums.
-  static bool in_one_tile(const AttentionWork& w) { return kPlanes * w.n_q <= kTileRows; }
+  static bool in_one_tile(size_t n_q) { return kPlanes * n_q <= kTileRows; }
 
   static const float* query(const AttentionWork& w, size_t q) { return w.s.q + q * w.q_stride; }
 
@@ -136,7 +136,7 @@ struct CodeTiles : CodesLayout<kType>, AsksAtOnce {
     size_t stride;
   };
   static Parts parts_of(const AttentionWork& w) {
-    if (in_one_tile(w)) return {w.s.part, w.s.part + w.dv_padded, kPlanes * w.dv_padded};
+    if (in_one_tile(w.n_q)) return {w.s.part, w.s.part + w.dv_padded, kPlanes * w.dv_padded};
     // Codes take but a quarter of the room of values.
     return {w.s.part, w.s.values + kPositionsMax / Layout::kStep * w.dv_padded, w.dv_padded};
   }
@@ -306,7 +306,7 @@ struct CodeTiles : CodesLayout<kType>, AsksAtOnce {
     float* const values = w.s.values + first / Layout::kStep * w.dv_padded;
     const size_t n_spans = (last_of(rows) - first) / kCodesSpan;
     const Parts parts = parts_of(w);
-    if (in_one_tile(w)) {
+    if (in_one_tile(w.n_q)) {
       return multiply<CodesProduct>(
           {reinterpret_cast<float*>(upper), kWeightsStride / kPlanes / sizeof(float)},
           {values, w.dv_padded},
@@ -332,6 +332,8 @@ struct FewCodeTiles : CodeTiles<kType> {
   static bool takes(const AttentionShape& shape, const AttentionTask& task) {
     return are_few(shape, task) && shape.k_head_dim <= kHeadMax;
   }
+  // Rows of the tiles of query rows.
+  static size_t tile_rows(size_t n_q) { return Base::in_one_tile(n_q) ? kPlanes * n_q : n_q; }
   static void ask_ahead(const AttentionWork&, Share, size_t) {}
 
   static void start_partition(const AttentionWork& w, size_t, size_t) {
@@ -341,7 +343,7 @@ struct FewCodeTiles : CodeTiles<kType> {
       Vec::Reg rows[kTileRows];
 #pragma GCC unroll 16
       for (size_t r = 0; r < kTileRows; ++r) {
-        const bool lower = Base::in_one_tile(w) && r >= kLowerColumn;
+        const bool lower = Base::in_one_tile(w.n_q) && r >= kLowerColumn;
         const size_t q = lower ? r - kLowerColumn : r;
         const size_t from = lower ? n_spans + i : i;
         rows[r] = q < w.n_q ? Vec::load(Base::query(w, q) + from * kSpanFloats) : Vec::zero();
@@ -386,7 +388,7 @@ struct FewCodeTiles : CodeTiles<kType> {
   static constexpr size_t kLowerColumn = kTileRows / 2;  // of queries in one tile
 
   // Products of keys with queries, and sums of them.
-  static size_t planes(const AttentionWork& w) { return Base::in_one_tile(w) ? 1 : kPlanes; }
+  static size_t planes(const AttentionWork& w) { return Base::in_one_tile(w.n_q) ? 1 : kPlanes; }
 
   // The room of lower sums: bytes of queries by span [plane][span][step][16 query rows], sums of 16 positions of both
   // planes, and codes of 16 keys.
@@ -432,7 +434,7 @@ struct FewCodeTiles : CodeTiles<kType> {
 
   static void put_sums(const AttentionWork& w, size_t first) {
     const float* const upper = sums(w, 0);
-    const float* const lower = Base::in_one_tile(w) ? upper + kLowerColumn : sums(w, 1);
+    const float* const lower = Base::in_one_tile(w.n_q) ? upper + kLowerColumn : sums(w, 1);
     if (w.n_q <= 4) {
       Vec::Reg v[4];
 #pragma GCC unroll 4
@@ -452,10 +454,8 @@ struct FewCodeTiles : CodeTiles<kType> {
 template <CacheType kType>
 void attention_of(const AttentionShape* shape, const AttentionTask* task, float* scratch) {
   const bool few = FewCodeTiles<kType>::takes(*shape, *task);
-  const size_t n_q = task->n_rows * task->n_heads;
-  const Tiles tiles(config_for(!few                         ? kTileRows
-                               : kPlanes * n_q <= kTileRows ? kPlanes * n_q
-                                                            : n_q));
+  const Tiles tiles(
+      config_for(few ? FewCodeTiles<kType>::tile_rows(task->n_rows * task->n_heads) : kTileRows));
   if (few) {
     attention_over<FewCodeTiles<kType>>(shape, task, scratch);
   } else {
