@@ -1,8 +1,9 @@
 #pragma once
 // Whether a prompt is computed in a replica of its own kind, which hands it over, or where its answer is generated.
 //
-// It goes apart if its blocks take less time to pass than it takes to compute where they would go, so that the gap
-// behind its first token is no longer than the one that it spares others, and if requests lose less time in all:
+// It goes apart if its blocks take less than twice the time to pass that it takes to compute where they would go, so
+// that the gap behind its first token is not far longer than the one that it spares others, and if requests lose less
+// time in all:
 //
 //   together   (waiting tokens + own tokens) c, of the request; and own tokens x c of each that generates beside it
 //   apart      (waiting tokens + own tokens) c there; and the transfer, between the first and the second token
