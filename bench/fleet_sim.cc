@@ -40,6 +40,7 @@ wall_s and cpu_s. Members of the scenario, numbers unless said otherwise:
                      the members below, which else are those of the scenario, or have defaults
 
   replicas, prefill, decode, mixed, per_machine, layers, multicast
+  auto_apart         1: prompts go apart where less is lost (--disaggregation auto); 0: all do
   step_s, decode_s, prompt_token_s, decode_context_s, prompt_context_s, step_prompt_tokens, batch_max, request_s
   blocks, block_tokens, prefill_rate, transfer_rate, parameter_bytes, peer_rate, host_rate, disk_rate, host_ttl_s
   backlog_low_s, backlog_high_s, use_max, occupancy_low, occupancy_high, migration_low_s, migration_high_s
@@ -49,6 +50,7 @@ wall_s and cpu_s. Members of the scenario, numbers unless said otherwise:
   ttft_limit_s, gap_limit_s: what counts as attained
 )";
 
+using fleet::Disaggregation;
 using fleet::Executor;
 using fleet::SimOptions;
 using fleet::SimRequest;
@@ -90,6 +92,7 @@ constexpr std::array kMembers{
     Member{"prompt_context_s", [](SimOptions& o, double v) { o.times.prompt_context = v; }},
     Member{"step_prompt_tokens", [](SimOptions& o, double v) { o.rules.step_prompt_tokens = whole(v); }},
     Member{"batch_max", [](SimOptions& o, double v) { o.rules.batch_max = whole(v); }},
+    Member{"auto_apart", [](SimOptions& o, double v) { o.disaggregation = v != 0 ? Disaggregation::kAuto : Disaggregation::kStatic; }},
     Member{"request_s", [](SimOptions& o, double v) { o.request_s = v; }},
     Member{"blocks", [](SimOptions& o, double v) { o.planner.blocks_per_replica = whole(v); }},
     Member{"block_tokens", [](SimOptions& o, double v) { o.planner.block_tokens = std::max(1U, whole(v)); }},

@@ -36,16 +36,14 @@ def check_cases(slow):
         "parameter_bytes": start,
         "host_rate": 1.0,
     }
+    apart = ("--replicas", "2", "--roles", "prefill=1,decode=1")
+    pair = {"replicas": 2, "prefill": 1, "decode": 1, "transfer_rate": 4000, "max": 1, "decode_max": 1}
     return [
         ("1 replica", ("--replicas", "1"), *static(1)),
         ("2 replicas", ("--replicas", "2"), *static(2)),
         ("3 replicas", ("--replicas", "3"), *static(3)),
-        (
-            "1 prefill, 1 decode",
-            ("--replicas", "2", "--roles", "prefill=1,decode=1"),
-            {"replicas": 2, "prefill": 1, "decode": 1, "transfer_rate": 4000, "max": 1, "decode_max": 1},
-            "static",
-        ),
+        ("1 prefill, 1 decode", apart, pair, "static"),
+        ("the same, auto", (*apart, "--disaggregation", "auto"), {**pair, "auto_apart": 1}, "static"),
         (
             "1 to 3, scaled",
             (

@@ -51,8 +51,10 @@ std::optional<milliseconds> Autoscaler::tick(TimePoint now) {
   open_started(parts_.fleet.status(), now);
   const FleetStatus status = parts_.fleet.status();
   const FleetLoad load = parts_.fleet.load(now, options_.window);
-  history_.add(
-      {.at = now, .arrived_tokens = load.arrived_tokens, .used_blocks = used_blocks(status)});
+  history_.add({.at = now,
+                .arrived_tokens = load.arrived_tokens,
+                .arrived_squares = load.arrived_squares,
+                .used_blocks = used_blocks(status)});
   const Plan plan = fleet::plan(
       config_for(status, load), memory_, snapshot_of(now, status, load, history_, places_));
   if (!options_.dry_run) memory_ = plan.memory;  // what is not done needs no pause

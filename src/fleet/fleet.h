@@ -117,6 +117,7 @@ struct RequestPlace {
 struct FleetLoad {
   std::uint64_t waiting_tokens = 0;  // of prompts that no step has begun with
   std::uint64_t arrived_tokens = 0;  // of prompts, since the beginning
+  double arrived_squares = 0.0;      // of what each request brought
   // Seconds that a prompt token takes to compute, and to be handed over; 0 = unknown.
   double prompt_token_s = 0;
   double transfer_token_s = 0;
@@ -328,6 +329,7 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   std::map<std::uint64_t, Taking> taking_ GUARDED_BY(mu_);
   std::uint64_t next_taking_ GUARDED_BY(mu_) = 1;
   std::uint64_t n_arrived_tokens_ GUARDED_BY(mu_) = 0;
+  double arrived_squares_ GUARDED_BY(mu_) = 0.0;
   LatencyWindow latencies_ GUARDED_BY(mu_);
   LineFit transfer_cost_ GUARDED_BY(mu_);  // seconds over tokens that moved
   TimePoint last_transfer_ GUARDED_BY(mu_){};

@@ -15,6 +15,7 @@ FleetLoad Fleet::load(TimePoint now, std::chrono::milliseconds window) const {
       out.waiting_tokens += std::uint64_t{stay->range().n} * stay->request().request.prompt.size();
   }
   out.arrived_tokens = n_arrived_tokens_;
+  out.arrived_squares = arrived_squares_;
   out.latencies = latencies_.within(now, window);
   out.transfer_token_s = transfer_cost_.slope();
   base::MutexLock cost_lock(cost_mu_);
@@ -23,7 +24,10 @@ FleetLoad Fleet::load(TimePoint now, std::chrono::milliseconds window) const {
 }
 
 void Fleet::note_arrival(const FleetRequest& request) {
-  n_arrived_tokens_ += std::uint64_t{request.request.n_sequences()} * request.request.prompt.size();
+  const std::uint64_t n_tokens =
+      std::uint64_t{request.request.n_sequences()} * request.request.prompt.size();
+  n_arrived_tokens_ += n_tokens;
+  arrived_squares_ += static_cast<double>(n_tokens) * static_cast<double>(n_tokens);
   if (requests_.empty() && parts_.on_work) parts_.on_work();
 }
 

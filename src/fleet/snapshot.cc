@@ -72,8 +72,9 @@ Snapshot snapshot_of(TimePoint now,
     out.replicas.push_back(view_of(i, status.replicas[i], places[i], now));
   out.waiting_tokens = load.waiting_tokens;
   out.n_waiting = status.n_waiting;
-  out.arriving_tokens_per_s = history.tokens_per_s();
-  out.arriving_slope = history.slope();
+  const LoadTrend trend = history.trend();
+  out.arriving_tokens_per_s = trend.tokens_per_s;
+  out.arriving_slope = trend.slope;
   out.peak_blocks = history.peak_blocks();
   out.peak_tokens_per_s = history.peak_tokens_per_s();
   out.ttft = load.latencies.ttft;

@@ -1,6 +1,7 @@
 #include "fleet/plan/load_history.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace coxswain::fleet {
@@ -10,10 +11,24 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kPointsMax = 4096;
 
+// Too short a span for three rates.
+constexpr std::size_t kSpanMin = 6;
+constexpr double kDeviations = 2.0;
+
+double seconds_between(const LoadPoint& from, const LoadPoint& to) {
+  return std::chrono::duration<double>(to.at - from.at).count();
+}
+
 double rate(const LoadPoint& from, const LoadPoint& to) {
-  const double seconds = std::chrono::duration<double>(to.at - from.at).count();
+  const double seconds = seconds_between(from, to);
   return seconds > 0.0 ? static_cast<double>(to.arrived_tokens - from.arrived_tokens) / seconds
                        : 0.0;
+}
+
+// Of that rate, where prompts arrive at random (a compound Poisson process).
+double variance(const LoadPoint& from, const LoadPoint& to) {
+  const double seconds = seconds_between(from, to);
+  return seconds > 0.0 ? (to.arrived_squares - from.arrived_squares) / (seconds * seconds) : 0.0;
 }
 
 milliseconds percentile(std::vector<Clock::duration>& of) {
@@ -31,21 +46,33 @@ void LoadHistory::add(const LoadPoint& point) {
     points_.pop_front();
 }
 
-double LoadHistory::tokens_per_s() const {
-  if (points_.size() < 2) return 0.0;
-  if (points_.size() == 2) return rate(points_.front(), points_.back());
-  const LoadPoint& middle = points_[points_.size() / 2];
-  const double seconds = std::chrono::duration<double>(points_.back().at - middle.at).count();
-  return std::max(0.0, rate(middle, points_.back()) + slope() * seconds / 2.0);
+std::size_t LoadHistory::span() const {
+  std::size_t first = 0;
+  while (points_.size() - first > kSpanMin) {
+    const std::size_t n = points_.size() - first;
+    const LoadPoint& begin = points_[first];
+    const LoadPoint& one = points_[first + n / 3];
+    const LoadPoint& two = points_[first + 2 * n / 3];
+    const double bend = rate(begin, one) - 2.0 * rate(one, two) + rate(two, points_.back());
+    const double by_chance =
+        std::sqrt(variance(begin, one) + 4.0 * variance(one, two) + variance(two, points_.back()));
+    if (std::abs(bend) <= kDeviations * by_chance) break;
+    first += n / 2;
+  }
+  return first;
 }
 
-double LoadHistory::slope() const {
-  if (points_.size() < 3) return 0.0;
-  const LoadPoint& middle = points_[points_.size() / 2];
-  const double seconds =
-      std::chrono::duration<double>(points_.back().at - points_.front().at).count() / 2.0;
-  return seconds > 0.0 ? (rate(middle, points_.back()) - rate(points_.front(), middle)) / seconds
-                       : 0.0;
+LoadTrend LoadHistory::trend() const {
+  if (points_.size() < 2) return {};
+  if (points_.size() == 2) return {.tokens_per_s = rate(points_.front(), points_.back())};
+  const std::size_t first = span();
+  const LoadPoint& middle = points_[first + (points_.size() - first) / 2];
+  const double late = rate(middle, points_.back());
+  const double half = seconds_between(points_[first], points_.back()) / 2.0;
+  if (first > 0 || half <= 0.0) return {.tokens_per_s = late};
+  const double slope = (late - rate(points_.front(), middle)) / half;
+  const double ahead = seconds_between(middle, points_.back()) / 2.0;
+  return {.tokens_per_s = std::max(0.0, late + slope * ahead), .slope = slope};
 }
 
 double LoadHistory::peak_tokens_per_s() const {

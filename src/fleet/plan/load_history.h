@@ -17,7 +17,14 @@ namespace coxswain::fleet {
 struct LoadPoint {
   TimePoint at{};
   std::uint64_t arrived_tokens = 0;  // of prompts, since the beginning
+  double arrived_squares = 0.0;      // the sum of the squares of what each prompt had
   std::uint64_t used_blocks = 0;
+};
+
+// Of prompt tokens, by now.
+struct LoadTrend {
+  double tokens_per_s = 0.0;
+  double slope = 0.0;  // per s
 };
 
 class LoadHistory {
@@ -27,14 +34,19 @@ class LoadHistory {
   // Of rising times. What is older than the window goes, but for the last of it, where the first interval begins.
   void add(const LoadPoint& point);
 
-  // By now: of the window's second half (or of what is known of it), going on as it rose or fell. A mean of the window
-  // would be the rate of half a window ago.
-  double tokens_per_s() const;
-  double slope() const;  // tokens per s, per s: the window's second half against its first
+  // The rate of the window's second half (or of what is known of it), going on as it rose or fell against the first: a
+  // mean of the window would be the rate of half a window ago. Where no line explains the window, as its rate bends by
+  // more than that of prompts of these lengths which arrive at random (two standard deviations), it is the second half
+  // of the last half, quarter and so on that one does explain, and no slope. So an even load is told by many prompts,
+  // and a burst as soon as it is one.
+  LoadTrend trend() const;
   double peak_tokens_per_s() const;  // between two looks
   std::uint64_t peak_blocks() const;
 
  private:
+  // Where the span that a line explains begins.
+  std::size_t span() const;
+
   const std::chrono::milliseconds window_;
   std::deque<LoadPoint> points_;
 };

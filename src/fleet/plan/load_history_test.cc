@@ -11,31 +11,31 @@ constexpr TimePoint kBegin{1h};
 
 TEST(LoadHistory, RatesAndPeaksOfTheWindow) {
   LoadHistory history(10s);
-  EXPECT_EQ(history.tokens_per_s(), 0.0);
+  EXPECT_EQ(history.trend().tokens_per_s, 0.0);
   history.add({.at = kBegin, .arrived_tokens = 0, .used_blocks = 7});
   history.add({.at = kBegin + 2s, .arrived_tokens = 200, .used_blocks = 3});
   history.add({.at = kBegin + 4s, .arrived_tokens = 800, .used_blocks = 2});
-  EXPECT_EQ(history.tokens_per_s(), 400.0) << "100 after 1 s, 300 after 3, so 400 by now";
+  EXPECT_EQ(history.trend().tokens_per_s, 400.0) << "100 after 1 s, 300 after 3, so 400 by now";
   EXPECT_EQ(history.peak_tokens_per_s(), 300.0);
-  EXPECT_EQ(history.slope(), 100.0);
+  EXPECT_EQ(history.trend().slope, 100.0);
   EXPECT_EQ(history.peak_blocks(), 7U);
   history.add({.at = kBegin + 12s, .arrived_tokens = 800, .used_blocks = 0});
   EXPECT_EQ(history.peak_blocks(), 3U) << "the first is older than the window";
   history.add({.at = kBegin + 30s, .arrived_tokens = 800, .used_blocks = 0});
   EXPECT_EQ(history.peak_blocks(), 0U);
-  EXPECT_EQ(history.tokens_per_s(), 0.0);
+  EXPECT_EQ(history.trend().tokens_per_s, 0.0);
 }
 
 TEST(LoadHistory, TheRateIsTheOneByNow) {
   LoadHistory history(10s);
   history.add({.at = kBegin, .arrived_tokens = 0});
   history.add({.at = kBegin + 1s, .arrived_tokens = 100});
-  EXPECT_EQ(history.tokens_per_s(), 100.0) << "nothing is known of how it changes";
+  EXPECT_EQ(history.trend().tokens_per_s, 100.0) << "nothing is known of how it changes";
   for (std::uint64_t s = 2; s <= 10; ++s)
     history.add({.at = kBegin + std::chrono::seconds(s), .arrived_tokens = 100 * s});
-  EXPECT_DOUBLE_EQ(history.tokens_per_s(), 100.0) << "an even rate stays what it is";
+  EXPECT_DOUBLE_EQ(history.trend().tokens_per_s, 100.0) << "an even rate stays what it is";
   history.add({.at = kBegin + 16s, .arrived_tokens = 1'000});
-  EXPECT_EQ(history.tokens_per_s(), 0.0) << "what falls does not fall below nothing";
+  EXPECT_EQ(history.trend().tokens_per_s, 0.0) << "what falls does not fall below nothing";
 }
 
 TEST(LoadHistory, AfterARestItKnowsABurstAtOnce) {
@@ -43,7 +43,59 @@ TEST(LoadHistory, AfterARestItKnowsABurstAtOnce) {
   history.add({.at = kBegin, .arrived_tokens = 0});
   history.add({.at = kBegin + 100s, .arrived_tokens = 0});
   history.add({.at = kBegin + 101s, .arrived_tokens = 500});
-  EXPECT_NEAR(history.tokens_per_s(), 500.0, 10.0);
+  EXPECT_NEAR(history.trend().tokens_per_s, 500.0, 10.0);
+}
+
+// Prompts of 100 tokens, so many in each tenth of a second of each part.
+LoadHistory history_of(std::initializer_list<std::pair<int, std::uint64_t>> parts) {
+  LoadHistory out(10s);
+  LoadPoint point{.at = kBegin};
+  out.add(point);
+  for (const auto& [n_tenths, n_prompts] : parts) {
+    for (int i = 0; i < n_tenths; ++i) {
+      point.at += 100ms;
+      point.arrived_tokens += 100 * n_prompts;
+      point.arrived_squares += 1e4 * static_cast<double>(n_prompts);
+      out.add(point);
+    }
+  }
+  return out;
+}
+
+TEST(LoadHistory, AStepIsARateBySoonAndNotATrend) {
+  const LoadTrend trend = history_of({{80, 1}, {20, 10}}).trend();
+  EXPECT_NEAR(trend.tokens_per_s, 10'000.0, 1.0) << "not what a line through ten seconds says";
+  EXPECT_NEAR(trend.slope, 0.0, 1.0);
+  EXPECT_LT(history_of({{50, 10}, {50, 1}}).trend().tokens_per_s, 1'001.0) << "down as well";
+}
+
+TEST(LoadHistory, WhatALineExplainsIsTakenWhole) {
+  LoadHistory history(10s);
+  double n = 0.0;
+  for (int i = 0; i <= 100; ++i) {  // from 1,000 tokens a second on, 500 more in each second
+    const double s = 0.1 * i;
+    n = 1'000.0 * s + 250.0 * s * s;
+    history.add({.at = kBegin + i * 100ms,
+                 .arrived_tokens = static_cast<std::uint64_t>(n),
+                 .arrived_squares = 100.0 * n});
+  }
+  EXPECT_NEAR(history.trend().slope, 500.0, 5.0);
+  EXPECT_NEAR(history.trend().tokens_per_s, 6'000.0, 30.0);
+}
+
+TEST(LoadHistory, FewPromptsAreNoBurst) {
+  // One prompt a second for a while, then three in the last one.
+  LoadHistory history(10s);
+  LoadPoint point{.at = kBegin};
+  history.add(point);
+  for (int i = 1; i <= 100; ++i) {
+    const bool one = i <= 90 ? i % 10 == 0 : i == 93 || i == 96 || i == 99;
+    point.at += 100ms;
+    point.arrived_tokens += one ? 100 : 0;
+    point.arrived_squares += one ? 1e4 : 0.0;
+    history.add(point);
+  }
+  EXPECT_NEAR(history.trend().tokens_per_s, 170.0, 10.0) << "what the whole window says";
 }
 
 TEST(LatencyWindow, PercentilesOfWhatEndedLately) {

@@ -1,6 +1,8 @@
 #include "fleet/plan/sim_engine.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 namespace coxswain::fleet {
@@ -37,6 +39,13 @@ void SimEngine::add_decode(nanoseconds now,
 std::uint32_t SimEngine::n_queued() const {
   return static_cast<std::uint32_t>(
       std::count_if(prompts_.begin(), prompts_.end(), [](const Prompt& p) { return !p.decided; }));
+}
+
+std::uint64_t SimEngine::prompt_tokens() const {
+  return std::transform_reduce(
+      prompts_.begin(), prompts_.end(), std::uint64_t{0}, std::plus<>(), [](const Prompt& p) {
+        return std::uint64_t{p.n_tokens};
+      });
 }
 
 std::optional<nanoseconds> SimEngine::next(nanoseconds now, double prompt_share) {

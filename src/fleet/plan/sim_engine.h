@@ -46,6 +46,7 @@ class SimEngine {
 
   std::uint32_t n_queued() const;  // prompts that no step has been decided for
   std::uint64_t queued_tokens() const { return queued_tokens_; }
+  std::uint64_t prompt_tokens() const;  // of prompts that have no first token
   std::uint32_t n_sequences() const {
     return static_cast<std::uint32_t>(prompts_.size() + arriving_.size() + decodes_.size());
   }

@@ -1,6 +1,7 @@
 #include "fleet/plan/simulator.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <optional>
@@ -55,6 +56,16 @@ struct ParameterStream {
   std::optional<std::uint32_t> from = std::nullopt;  // a peer
 };
 
+// Orders of replicas, by how many sequences each has.
+enum Order : std::uint8_t {
+  kComputing,      // open to prompts that are handed over
+  kTakesPrompt,    // of these, with room
+  kGenerating,     // open to prompts whose answers it generates, if there may be such
+  kTakesWhole,     // of these, with room
+  kTakesSequence,  // of other replicas
+  kOrders
+};
+
 struct Node {
   explicit Node(const SimOptions& options) : engine(options.times, options.rules) {}
 
@@ -67,9 +78,8 @@ struct Node {
   TimePoint load_began{};
   TimePoint sends_until{};
   std::deque<std::uint32_t> parked = {};  // computed, no destination yet
-  // As it stands in the orders of places.
-  std::optional<std::uint32_t> open_at = std::nullopt;
-  std::optional<std::uint32_t> arrivals_at = std::nullopt;
+  // As it stands in the orders.
+  std::array<std::optional<std::uint32_t>, kOrders> at = {};
 };
 
 // Times of gaps, in classes of 1 %.
@@ -192,36 +202,41 @@ class Simulation {
 
   // ---- places
 
-  // Whether it takes prompts, and sequences of others, and how many it has.
   void note_place(std::uint32_t i) {
-    Node& node = nodes_[i];
+    const Node& node = nodes_[i];
     const ReplicaState& state = node.state;
-    const std::uint32_t n = node.engine.n_sequences() + state.ingress.inbound;
     const bool serves = state.params.residency == Residency::kResident;
-    const bool takes = serves && state.takes_prompts() &&
-                       (state.admission == Admission::kOpen || state.assist == Assist::kDonor) &&
-                       (node.engine.n_queued() < kWaitingInEngineMax ||
-                        node.engine.queued_tokens() < options_.rules.step_prompt_tokens);
-    const bool arrives = serves && state.ingress.open && !state.ingress.held &&
-                         state.ingress.inbound < config_.ingress_slots;
-    set_place(open_, node.open_at, i, takes ? std::optional(n) : std::nullopt);
-    set_place(arrivals_, node.arrivals_at, i, arrives ? std::optional(n) : std::nullopt);
+    const bool open =
+        serves && (state.admission == Admission::kOpen || state.assist == Assist::kDonor);
+    const bool has_room = node.engine.n_queued() < kWaitingInEngineMax ||
+                          node.engine.queued_tokens() < options_.rules.step_prompt_tokens;
+    const bool computes = open && state.takes_prompts();
+    const bool generates = open && decides() && state.decodes();
+    stand(kComputing, i, computes);
+    stand(kTakesPrompt, i, computes && has_room);
+    stand(kGenerating, i, generates);
+    stand(kTakesWhole, i, generates && has_room);
+    stand(kTakesSequence,
+          i,
+          serves && state.ingress.open && !state.ingress.held &&
+              state.ingress.inbound < config_.ingress_slots);
   }
 
-  using Places = std::set<std::pair<std::uint32_t, std::uint32_t>>;  // sequences, replica
-  static void set_place(Places& places,
-                        std::optional<std::uint32_t>& at,
-                        std::uint32_t i,
-                        std::optional<std::uint32_t> n) {
+  void stand(Order order, std::uint32_t i, bool is_in) {
+    Node& node = nodes_[i];
+    const auto n = is_in ? std::optional(node.engine.n_sequences() + node.state.ingress.inbound)
+                         : std::nullopt;
+    std::optional<std::uint32_t>& at = node.at[order];
     if (at == n) return;
-    if (at) places.erase({*at, i});
-    if (n) places.insert({*n, i});
+    if (at) orders_[order].erase({*at, i});
+    if (n) orders_[order].insert({*n, i});
     at = n;
   }
 
-  std::optional<std::uint32_t> choose(const Places& places,
+  std::optional<std::uint32_t> choose(Order order,
                                       std::uint32_t request,
                                       std::optional<std::uint32_t> not_this) const {
+    const auto& places = orders_[order];
     int tries = kTries;
     for (auto at = places.begin(); at != places.end() && tries > 0; ++at, --tries) {
       if (at->second != not_this && fits(nodes_[at->second], request)) return at->second;
@@ -229,15 +244,40 @@ class Simulation {
     return std::nullopt;
   }
 
+  // Whether each request's prompt is computed where all lose less by it, as in a fleet that runs.
+  bool decides() const {
+    return options_.disaggregation == Disaggregation::kAuto && !options_.planner.mixed;
+  }
+  // Between those of both kinds that have the fewest sequences.
+  bool is_apart(std::uint32_t request) const {
+    const auto& computing = orders_[kComputing];
+    const auto& generating = orders_[kGenerating];
+    if (generating.empty() || computing.empty()) return generating.empty();
+    const SimRequest& r = requests_[request];
+    const PromptSite apart{
+        .waiting_tokens = nodes_[computing.begin()->second].engine.prompt_tokens(),
+        .own_tokens = r.input_tokens};
+    const PromptSite together{
+        .waiting_tokens = nodes_[generating.begin()->second].engine.queued_tokens(),
+        .own_tokens = r.input_tokens,
+        .n_generating = generating.begin()->first};
+    return pays_apart(
+        {.token_seconds = options_.times.prompt_token,
+         .together = together,
+         .apart = apart,
+         .transfer_seconds = r.input_tokens / options_.planner.tokens_transferred_per_s});
+  }
+
   void place_waiting() {
     while (!queue_.empty()) {
       const std::uint32_t request = queue_.front();
-      const auto i = choose(open_, request, std::nullopt);
+      const bool apart = is_apart(request);
+      const auto i = choose(apart ? kTakesPrompt : kTakesWhole, request, std::nullopt);
       if (!i) return;
       Node& node = nodes_[*i];
       const Event takes = node.state.assist == Assist::kDonor
                               ? Event(RelayAnswered{.has_task = true, .pages = pages_of(request)})
-                              : Event(WorkTaken{1, pages_of(request)});
+                              : Event(WorkTaken{1, pages_of(request), !apart});
       node.engine.add_prompt(now_, request, requests_[request].input_tokens);
       if (tell(*i, takes) != Verdict::kDone) ++out_.n_refused;
       queue_.pop_front();
@@ -362,7 +402,7 @@ class Simulation {
   }
 
   bool hand_over(std::uint32_t from, std::uint32_t request) {
-    const auto to = choose(arrivals_, request, from);
+    const auto to = choose(kTakesSequence, request, from);
     if (!to) return false;
     if (tell(*to, IngressAsked{nodes_[from].state.life, pages_of(request)}) != Verdict::kDone)
       return false;
@@ -402,6 +442,7 @@ class Simulation {
       case What::kArrival:
         queue_.push_back(event.request);
         arrived_tokens_ += requests_[event.request].input_tokens;
+        arrived_squares_ += std::pow(requests_[event.request].input_tokens, 2.0);
         queue_tokens_ += requests_[event.request].input_tokens;
         if (event.request + 1 < requests_.size()) {
           push(of_seconds(requests_[event.request + 1].arrival_s),
@@ -450,9 +491,13 @@ class Simulation {
       used_blocks += view.used_blocks;
     }
     if (options_.planner.executor == Executor::kServerless) snapshot.host_copies = host_copies();
-    history_.add({.at = time(), .arrived_tokens = arrived_tokens_, .used_blocks = used_blocks});
-    snapshot.arriving_tokens_per_s = history_.tokens_per_s();
-    snapshot.arriving_slope = history_.slope();
+    history_.add({.at = time(),
+                  .arrived_tokens = arrived_tokens_,
+                  .arrived_squares = arrived_squares_,
+                  .used_blocks = used_blocks});
+    const LoadTrend trend = history_.trend();
+    snapshot.arriving_tokens_per_s = trend.tokens_per_s;
+    snapshot.arriving_slope = trend.slope;
     snapshot.peak_tokens_per_s = history_.peak_tokens_per_s();
     snapshot.peak_blocks = history_.peak_blocks();
     note_used(n_used);
@@ -555,9 +600,10 @@ class Simulation {
   std::deque<std::uint32_t> queue_;
   std::uint64_t queue_tokens_ = 0;
   std::uint64_t arrived_tokens_ = 0;
+  double arrived_squares_ = 0.0;
   LoadHistory history_;
-  Places open_;                     // replicas that take a prompt
-  Places arrivals_;                 // replicas that take a hand-over
+  // Of each order: sequences, replica.
+  std::array<std::set<std::pair<std::uint32_t, std::uint32_t>>, kOrders> orders_;
   std::set<std::uint32_t> parked_;  // replicas with parked requests
   PlannerMemory memory_;
   std::vector<TimePoint> copies_until_;  // of machines, in host memory

@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "fleet/plan/disaggregation.h"
 #include "fleet/plan/planner.h"
 #include "fleet/plan/sim_engine.h"
 
@@ -38,6 +39,8 @@ struct SimOptions {
   std::uint32_t layers = 32;
   // False: a source of several gives to one after the other, instead of each to the next one.
   bool multicast = true;
+  // Where a prompt is computed, with replicas for prompts alone (disaggregation.h).
+  Disaggregation disaggregation = Disaggregation::kStatic;
   double request_s = 0.0;  // what is added to each first token: HTTP, validation, sockets
   // What counts as attained; 0 = whatever.
   double ttft_limit_s = 0.0;

@@ -167,6 +167,25 @@ TEST(FleetSimulator, ACopyInHostMemoryOutlivesItsUse) {
   EXPECT_LT(with.ttft_mean_s, without.ttft_mean_s);
 }
 
+// Of a burst that one replica for prompts cannot hold the other one computes what it has time for.
+TEST(FleetSimulator, PromptsGoWhereLessIsLost) {
+  const std::vector<SimRequest> requests = burst();
+  const SimResult apart = simulate(options(Executor::kStatic), requests);
+  SimOptions decides = options(Executor::kStatic);
+  decides.disaggregation = Disaggregation::kAuto;
+  const SimResult result = simulate(decides, requests);
+  EXPECT_EQ(result.n_finished, requests.size());
+  EXPECT_EQ(result.n_left, 0U);
+  EXPECT_EQ(result.n_refused, 0U);
+  EXPECT_LT(result.ttft_mean_s, 0.6 * apart.ttft_mean_s);
+  EXPECT_GT(result.gap_p95_s, apart.gap_p95_s) << "for which those who generate there wait";
+  decides.planner.executor = Executor::kBlitz;
+  const SimResult grows = simulate(decides, requests);
+  EXPECT_EQ(grows.n_finished, requests.size());
+  EXPECT_EQ(grows.n_left, 0U);
+  EXPECT_LT(grows.ttft_mean_s, simulate(options(Executor::kBlitz), requests).ttft_mean_s);
+}
+
 // The donor computes the prompts of both in less time, so live loading is not slower than waiting.
 TEST(FleetSimulator, LiveLoadingHelpsWhileItLasts) {
   const std::vector<SimRequest> requests = burst();

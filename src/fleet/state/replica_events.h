@@ -68,6 +68,7 @@ struct WorkAvailable {};  // the shared queue has some, or the target has some f
 struct WorkTaken {        // what a pull brought
   std::uint32_t n = 0;
   std::uint32_t pages = 0;
+  bool together = false;  // what generates takes their prompts, too (disaggregation.h)
 };
 struct PrefillEnded {
   std::uint32_t n_kept = 0;   // go on decoding

@@ -70,6 +70,7 @@ std::vector<Event> all_events() {
     out.emplace_back(RelayGiven{n, 0});
     for (const std::uint32_t pages : {0U, 1U, 5U, ~0U}) {
       out.emplace_back(WorkTaken{n, pages});
+      out.emplace_back(WorkTaken{n, pages, true});
       out.emplace_back(SequencesEnded{n, pages});
       out.emplace_back(PrefillEnded{n, 1, pages});
       out.emplace_back(PrefillEnded{1, n, pages});
@@ -434,6 +435,17 @@ TEST(ReplicaStep, ADrainIsCalledOff) {
   EXPECT_EQ(r.send(SetRole{Role::kPrefill}), Verdict::kRefused);
   EXPECT_EQ(r.send(CancelDrain{}), Verdict::kDone);
   EXPECT_EQ(r.name(), "Decode");
+}
+
+TEST(ReplicaStep, WhatGeneratesTakesWholeRequests) {
+  Scenario decode = joined(Role::kDecode);
+  EXPECT_EQ(decode.send(WorkTaken{1, 1}), Verdict::kRefused) << "nobody hands it over";
+  EXPECT_EQ(decode.send(WorkTaken{1, 1, true}), Verdict::kDone);
+  EXPECT_EQ(decode.send(PrefillEnded{1, 0, 0}), Verdict::kDone);
+  EXPECT_EQ(decode.state.work, (Work{.running = 1}));
+  EXPECT_EQ(decode.send(BeginDrain{kDeadline}), Verdict::kDone);
+  EXPECT_EQ(decode.send(WorkTaken{1, 1, true}), Verdict::kRefused);
+  EXPECT_EQ(joined(Role::kPrefill).send(WorkTaken{1, 1, true}), Verdict::kRefused);
 }
 
 TEST(ReplicaStep, ALostReplicaLosesWhatItHadAndTheNextLifeIsCold) {

@@ -30,7 +30,8 @@ Verdict Stepper::on(const WorkAvailable&) {
 // A drain or a loss can come between the pull and what it brings.
 Verdict Stepper::on(const WorkTaken& event) {
   if (event.n == 0) return Verdict::kIgnored;
-  const bool takes = state_.admission == Admission::kOpen && state_.takes_prompts();
+  const bool suits = event.together ? state_.decodes() : state_.takes_prompts();
+  const bool takes = state_.admission == Admission::kOpen && suits;
   if (!takes || event.n > prefill_room() || !pages_fit(event.pages)) {
     want(ReturnWork{.work = {.prefilling = event.n}});
     return refuse("no room for what was pulled");
