@@ -150,9 +150,9 @@ class Quotas:
             self.folder = folder
             return
 
-    def script(self, program):
-        """Of sh: the program, in a group of its own if there is any."""
-        lines = ["#!/bin/sh"]
+    def script(self, program, first=()):
+        """Of sh: the program, behind lines of the caller's, in a group of its own if there is any."""
+        lines = ["#!/bin/sh", *first]
         if self.folder:
             lines += [f"group={self.folder}/$$", 'mkdir "$group"']
             lines += [f'echo {value} > "$group/{name}"' for name, value in self.limits.items()]
@@ -219,15 +219,19 @@ class Fleet(Launcher):
             environment["COXSWAIN_BENCH_PACE"] = costs.text()
         self.quotas = Quotas() if costs else None
         super().__init__((*arguments, "--admin-listen", "127.0.0.1:0"), environment, model)
+        self.stamps = self.folder / "stamps"
+        self.stamps.mkdir()
         if start:
-            self.environment["COXSWAIN_BENCH_START"] = ",".join(map(str, (self.folder / "stamp", *start)))
+            self.environment["COXSWAIN_BENCH_START"] = ",".join(map(str, start))
+            n_first = int(arguments[arguments.index("--replicas") + 1]) if "--replicas" in arguments else 1
+            self.keep_copies(range(n_first))
         if costs:
             programs = self.folder / "bin"
             programs.mkdir()
             for name in ("text-generation-launcher", "text-generation-router"):
                 shutil.copy(BIN / name, programs / name)
             server = programs / "text-generation-server"
-            server.write_text(self.quotas.script(BIN / "coxswain-bench-paced-server"))
+            server.write_text(self.script())
             server.chmod(0o755)
             self.command[0] = str(programs / "text-generation-launcher")
         self.start()
@@ -250,6 +254,20 @@ class Fleet(Launcher):
         self.dispose()
         if self.quotas:
             self.quotas.dispose()
+
+    def script(self):
+        """Of sh: the server, with the stamp of its replica, as each has a machine and so a host memory of its own."""
+        lines = [
+            'all="$*"',
+            'case "$all" in *-replica-*) replica="${all##*-replica-}";; *) replica=0;; esac',
+            f'[ -z "$COXSWAIN_BENCH_START" ] || COXSWAIN_BENCH_START="{self.stamps}/${{replica%% *}},$COXSWAIN_BENCH_START"',
+        ]
+        return self.quotas.script(BIN / "coxswain-bench-paced-server", lines)
+
+    def keep_copies(self, replicas):
+        """Copies in host memory of these replicas' machines are in use."""
+        for replica in replicas:
+            (self.stamps / str(replica)).touch()
 
     def admin_port(self):
         line = next(line for line in self.out().splitlines() if "the replicas are shown at" in line)

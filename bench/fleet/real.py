@@ -21,7 +21,6 @@ from harness import (
     figures,
     interval,
     output_of,
-    planner,
     replay,
     shown,
     table,
@@ -124,43 +123,71 @@ def hold(fleet, seconds):
 # ---- E4: end to end
 
 
-def e4_arms(t_peer):
+# Ten for prompts and six that generate, as in `e4-simulated`, each as if it had a machine.
+E4_FULL = (10, 6)
+E4_HALF = (5, 3)
+E4_PLANNER = {
+    "tick-ms": 100,
+    "window-ms": 10000,
+    "down-cooldown-ms": 1500,
+    "warm-ttl-ms": 333,
+    "backlog-low-ms": 500,
+    "backlog-high-ms": 700,
+    "migration-high-ms": 800,
+    "loads-max": 16,
+    "changes-max": 128,
+}
+T_PEER = 1.3
+LOOKED_S = 3  # after so long a process has looked for its copy
+
+
+def e4_arms():
     """(name, options, start): a start takes what a load from that source takes, in the ratio 10 : 0.78 : 1 of disk,
     host memory and network."""
-    scales = ("--autoscale", "--replicas", "1", "--replicas-max", "3")
-    disk, host = 10 * t_peer, 0.78 * t_peer
+    words = [word for name, value in E4_PLANNER.items() for word in (f"--planner-{name}", str(value))]
+    scales = (*split(1, 1), "--autoscale", "--replicas-max", str(sum(E4_FULL)), *words)
+    disk, host = 10 * T_PEER, 0.78 * T_PEER
     return [
-        ("peers", scales, (t_peer, t_peer, 1e9)),
-        ("serverless", scales, (host, disk, 15)),
+        ("peers", scales, (T_PEER, T_PEER, 1e9)),
+        ("serverless", scales, (host, disk, 30)),
         ("allcache", scales, (host, host, 1e9)),
-        ("static full", ("--replicas", "3"), None),
-        ("static half", ("--replicas", "1"), None),
+        ("static full", split(*E4_FULL), None),
+        ("static half", split(*E4_HALF), None),
     ]
+
+
+def split(n_prefill, n_decode):
+    return ("--replicas", str(n_prefill + n_decode), "--roles", f"prefill={n_prefill},decode={n_decode}")
+
+
+def thinned(requests, seconds, per_s, seed):
+    """As many of them, at random, as have `per_s` prompt tokens a second in the mean."""
+    share = per_s * seconds / sum(n_in for _, n_in, _ in requests)
+    if share > 1:
+        raise ValueError(f"the cut has only {1 / share:.2f} of {per_s} tokens/s")
+    draw = random.Random(seed)
+    return [request for request in requests if draw.random() < share]
 
 
 def e4(run):
-    costs, t_peer = Costs(), 0.8
-    seconds = 20 if run.quick else 60
-    conv, code = conv_trace(), conv_trace().with_name("azure_2023_code.csv")
-    # (name, trace, factor of lengths, speed, where each round begins). `code` comes in bursts behind pauses; with these
-    # lengths it asks for half of what three replicas compute of prompts.
-    cuts = [
-        ("code", code, 0.15, 1.0, (180, 560, 840)),
-        ("conv", conv, 0.25, 1.0, (60, 180, 300)),
-        ("conv 1.3", conv, 0.25, 1.3, (460, 580, 700)),
-    ]
-    cuts = cuts[:1] if run.quick else cuts
+    costs = Costs()
+    seconds = 30 if run.quick else 60
+    path = conv_trace().with_name("azure_2023_code.csv")  # bursts behind pauses
+    begins = (180, 560, 840)  # of a cut in each round
+    loads = (0.05,) if run.quick else (0.05, 0.1)  # in the mean, of the prompts that ten replicas compute
     run.says(
-        f"emulation: steps computed by models/demo, paced to {costs}; {budgets()}; "
-        f"starts paced to loads of {t_peer} s from peers, {0.78 * t_peer:.2f} s from host memory, {10 * t_peer:.0f} s "
+        f"emulation: steps computed by models/demo, paced to {costs}; {budgets()}; 1 + 1 replicas at least, "
+        f"{E4_FULL[0]} + {E4_FULL[1]} in all, prompts apart where less is lost (--disaggregation auto); "
+        f"starts paced to loads of {T_PEER} s from peers, {0.78 * T_PEER:.2f} s from host memory, {10 * T_PEER:.0f} s "
         "from disk, the ratio of 100, 128 and 10 Gbit/s; no live loading"
     )
     rows, out = [], {}
-    for name, path, factor, speed, begins in cuts:
-        got = {}
+    for share in loads:
+        name, got = f"code {share}", {}
         for n in range(run.rounds):
-            requests = cut(path, begins[n % len(begins)], seconds, factor, speed)
-            for arm, options, start in e4_arms(t_peer):  # arms in turn
+            whole = cut(path, begins[n % len(begins)], seconds, 0.15)
+            requests = thinned(whole, seconds, share * E4_FULL[0] / costs.prompt_token, run.seed + n)
+            for arm, options, start in e4_arms():  # arms in turn
                 got.setdefault(arm, []).append(one_run(run, options, start, requests, costs))
         for arm, runs in got.items():
             of = lambda key: [r[key] for r in runs]
@@ -175,34 +202,38 @@ def e4(run):
                 ]
             )
         out[name] = got
-    table(["trace: arm", "first p50 ms", "p95 ms", "within 5 x %", "gap p95 ms", "replica-s"], rows)
-    check_e4(run, "code", out["code"], "peers", "replica_s")
+    table(["trace, load: arm", "first p50 ms", "p95 ms", "within 5 x %", "gap p95 ms", "replica-s"], rows)
+    for name, got in out.items():
+        check_e4(run, name, got, "peers", "replica_s")
     run.check(
-        "static half is worse than full in first tokens, in each trace",
+        "static half is worse than full in first tokens, at each load",
         all(
             statistics.median(h["ttft_p95_s"] / f["ttft_p95_s"] for h, f in zip(got["static half"], got["static full"]))
             > 1
             for got in out.values()
         ),
     )
-    names = [arm for arm, _, _ in e4_arms(t_peer)]
-    bars = lambda key, scale: [[interval([scale * r[key] for r in out[c[0]][arm]]) for c in cuts] for arm in names]
-    Figure("E4: arms over cuts of traces, three replicas at most", names, run.note).bars(
-        "first token, p95, ms", [c[0] for c in cuts], bars("ttft_p95_s", 1e3)
-    ).bars("replica-seconds", [c[0] for c in cuts], bars("replica_s", 1)).write(run.svg("e4"))
+    names = [arm for arm, _, _ in e4_arms()]
+    bars = lambda key, scale: [[interval([scale * r[key] for r in got[arm]]) for got in out.values()] for arm in names]
+    Figure("E4: arms over cuts of a trace, sixteen replicas at most", names, run.note).bars(
+        "first token, p95, ms", list(out), bars("ttft_p95_s", 1e3)
+    ).bars("replica-seconds", list(out), bars("replica_s", 1)).write(run.svg("e4"))
     return out
 
 
 def one_run(run, options, start, requests, costs):
     """Of one arm; `replica_s` is time of replicas with a process, loading included."""
-    scales = "--autoscale" in options
-    with Fleet(*options, "--threads", "1", *(planner() if scales else ()), costs=costs, start=start) as fleet:
+    with Fleet(*options, "--threads", "1", "--disaggregation", "auto", costs=costs, start=start) as fleet:
         port = int(fleet.url.rsplit(":", 1)[1])
-        done, counts = threading.Event(), []
+        done, counts, since = threading.Event(), [], {}
 
         def count():
             while not done.wait(0.1):
-                counts.append(len(fleet.shards()))
+                now, shards = time.monotonic(), fleet.shards()
+                counts.append(len(shards))
+                for replica, pid in shards.items():
+                    if since.setdefault((replica, pid), now) + LOOKED_S < now:
+                        fleet.keep_copies([replica])
 
         counter = threading.Thread(target=count)
         began = time.monotonic()
@@ -213,9 +244,8 @@ def one_run(run, options, start, requests, costs):
             done.set()
             counter.join()
         out = figures(answers)
-        out["attained"] = sum(a.first <= 5 * (2 * costs.step + costs.prompt_token * a.n_prompt) for a in answers) / len(
-            answers
-        )
+        alone = statistics.mean(costs.step + costs.prompt_token * n_in for _, n_in, _ in requests)
+        out["attained"] = sum(a.first <= 5 * alone for a in answers) / len(answers)
         out["replica_s"] = statistics.mean(counts) * (time.monotonic() - began)
         run.cpu(fleet.cpu_seconds())
     return out

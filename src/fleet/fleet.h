@@ -118,7 +118,8 @@ struct FleetLoad {
   std::uint64_t waiting_tokens = 0;  // of prompts that no step has begun with
   std::uint64_t arrived_tokens = 0;  // of prompts, since the beginning
   double arrived_squares = 0.0;      // of what each request brought
-  // Seconds that a prompt token takes to compute, and to be handed over; 0 = unknown.
+  // Seconds that each further prompt token takes to compute, and each to be handed over to a replica that takes as many
+  // sequences at once as it may; 0 = unknown.
   double prompt_token_s = 0;
   double transfer_token_s = 0;
   Latencies latencies = {};
@@ -183,6 +184,9 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   FleetLoad load(TimePoint now, std::chrono::milliseconds window) const;
 
  private:
+  // On their way to one replica at once. Two pieces move at a time; the others keep these two moving.
+  static constexpr std::size_t kArrivingMax = 4;
+
   struct Replica {
     std::unique_ptr<ReplicaObserver> observer;
     std::unique_ptr<batch::Engine> engine;

@@ -17,7 +17,7 @@ FleetLoad Fleet::load(TimePoint now, std::chrono::milliseconds window) const {
   out.arrived_tokens = n_arrived_tokens_;
   out.arrived_squares = arrived_squares_;
   out.latencies = latencies_.within(now, window);
-  out.transfer_token_s = transfer_cost_.slope();
+  out.transfer_token_s = transfer_cost_.ratio() / static_cast<double>(kArrivingMax);
   base::MutexLock cost_lock(cost_mu_);
   out.prompt_token_s = prompt_cost_.slope();
   return out;

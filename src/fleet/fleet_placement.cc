@@ -17,8 +17,6 @@ constexpr std::uint32_t kUnfairnessMax = 4;
 constexpr std::chrono::seconds kParkedMax{15};
 // How long a hand-over waits for what passes ahead of it.
 constexpr std::chrono::milliseconds kAheadLeftMax{2'500};
-// On their way to one replica at once. Two pieces move at a time; the others keep these two moving.
-constexpr std::size_t kArrivingMax = 4;
 // What hand-overs took lately, so many of them, says what the next one takes.
 constexpr std::uint64_t kTransfersMin = 4;
 constexpr std::chrono::seconds kTransferBelieved{10};

@@ -91,7 +91,7 @@ TEST(Snapshot, TheWhole) {
   FleetStatus status;
   status.replicas = {busy(), busy()};
   status.n_waiting = 4;
-  LoadHistory history(10s);
+  LoadHistory history(10s, 50ms);
   history.add({.at = kNow - 1s});
   history.add({.at = kNow, .arrived_tokens = 50, .used_blocks = used_blocks(status)});
   const std::vector<ReplicaPlace> places(2);

@@ -16,6 +16,7 @@ class LineFit {
 
   double at(double x) const { return base_ + slope_ * x; }  // 0 before the first
   double slope() const { return slope_; }
+  double ratio() const { return x_ > 0 ? y_ / x_ : 0; }  // what each x took in all, as it came
   std::uint64_t n_seen() const { return n_seen_; }
 
  private:

@@ -12,6 +12,8 @@ TEST(LineFit, FindsALine) {
   EXPECT_NEAR(fit.slope(), 0.5, 1e-9);
   EXPECT_NEAR(fit.at(0), 3, 1e-9);
   EXPECT_NEAR(fit.at(100), 53, 1e-6);
+  EXPECT_GT(fit.ratio(), 0.5 + 3.0 / 20) << "what is not for each is in it";
+  EXPECT_LT(fit.ratio(), 0.5 + 3.0 / 5);
 }
 
 TEST(LineFit, WithoutASpreadItIsARatio) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <vector>
 
 namespace coxswain::fleet {
@@ -11,24 +12,16 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kPointsMax = 4096;
 
-// Too short a span for three rates.
-constexpr std::size_t kSpanMin = 6;
+// A span of fewer has no three rates.
+constexpr int kLooksMin = 6;
 constexpr double kDeviations = 2.0;
 
-double seconds_between(const LoadPoint& from, const LoadPoint& to) {
-  return std::chrono::duration<double>(to.at - from.at).count();
+double seconds(Clock::duration time) {
+  return std::chrono::duration<double>(time).count();
 }
 
 double rate(const LoadPoint& from, const LoadPoint& to) {
-  const double seconds = seconds_between(from, to);
-  return seconds > 0.0 ? static_cast<double>(to.arrived_tokens - from.arrived_tokens) / seconds
-                       : 0.0;
-}
-
-// Of that rate, where prompts arrive at random (a compound Poisson process).
-double variance(const LoadPoint& from, const LoadPoint& to) {
-  const double seconds = seconds_between(from, to);
-  return seconds > 0.0 ? (to.arrived_squares - from.arrived_squares) / (seconds * seconds) : 0.0;
+  return static_cast<double>(to.arrived_tokens - from.arrived_tokens) / seconds(to.at - from.at);
 }
 
 milliseconds percentile(std::vector<Clock::duration>& of) {
@@ -41,38 +34,59 @@ milliseconds percentile(std::vector<Clock::duration>& of) {
 }  // namespace
 
 void LoadHistory::add(const LoadPoint& point) {
+  if (!points_.empty() && point.at < points_.back().at + interval_) return;
   points_.push_back(point);
   while (points_.size() > kPointsMax || (points_.size() > 2 && points_[1].at + window_ <= point.at))
     points_.pop_front();
 }
 
-std::size_t LoadHistory::span() const {
-  std::size_t first = 0;
-  while (points_.size() - first > kSpanMin) {
-    const std::size_t n = points_.size() - first;
-    const LoadPoint& begin = points_[first];
-    const LoadPoint& one = points_[first + n / 3];
-    const LoadPoint& two = points_[first + 2 * n / 3];
-    const double bend = rate(begin, one) - 2.0 * rate(one, two) + rate(two, points_.back());
-    const double by_chance =
-        std::sqrt(variance(begin, one) + 4.0 * variance(one, two) + variance(two, points_.back()));
-    if (std::abs(bend) <= kDeviations * by_chance) break;
-    first += n / 2;
-  }
-  return first;
+LoadHistory::Totals LoadHistory::totals_at(TimePoint at) const {
+  const auto of = [](const LoadPoint& point) {
+    return Totals{static_cast<double>(point.arrived_tokens), point.arrived_squares};
+  };
+  const auto next = std::ranges::lower_bound(points_, at, {}, &LoadPoint::at);
+  if (next == points_.begin()) return of(points_.front());
+  if (next == points_.end()) return of(points_.back());
+  const Totals before = of(*std::prev(next));
+  const Totals after = of(*next);
+  const double part = seconds(at - std::prev(next)->at) / seconds(next->at - std::prev(next)->at);
+  return {std::lerp(before.tokens, after.tokens, part),
+          std::lerp(before.squares, after.squares, part)};
+}
+
+LoadHistory::Rate LoadHistory::rate_between(TimePoint from, TimePoint to) const {
+  const double s = seconds(to - from);
+  const Totals begin = totals_at(from);
+  const Totals end = totals_at(to);
+  return {(end.tokens - begin.tokens) / s, (end.squares - begin.squares) / (s * s)};
+}
+
+bool LoadHistory::bends(Clock::duration span) const {
+  const TimePoint now = points_.back().at;
+  const Rate first = rate_between(now - span, now - span * 2 / 3);
+  const Rate second = rate_between(now - span * 2 / 3, now - span / 3);
+  const Rate third = rate_between(now - span / 3, now);
+  const double bend = first.tokens_per_s - 2.0 * second.tokens_per_s + third.tokens_per_s;
+  const double variance = first.variance + 4.0 * second.variance + third.variance;
+  return std::abs(bend) > kDeviations * std::sqrt(variance);
 }
 
 LoadTrend LoadHistory::trend() const {
   if (points_.size() < 2) return {};
-  if (points_.size() == 2) return {.tokens_per_s = rate(points_.front(), points_.back())};
-  const std::size_t first = span();
-  const LoadPoint& middle = points_[first + (points_.size() - first) / 2];
-  const double late = rate(middle, points_.back());
-  const double half = seconds_between(points_[first], points_.back()) / 2.0;
-  if (first > 0 || half <= 0.0) return {.tokens_per_s = late};
-  const double slope = (late - rate(points_.front(), middle)) / half;
-  const double ahead = seconds_between(middle, points_.back()) / 2.0;
-  return {.tokens_per_s = std::max(0.0, late + slope * ahead), .slope = slope};
+  const TimePoint now = points_.back().at;
+  const Clock::duration least = kLooksMin * 2 * interval_;
+  const Clock::duration known = now - points_.front().at;
+  Clock::duration span = std::min<Clock::duration>(std::max(known, least), window_);
+  bool is_line = span == window_;
+  while (span > least && bends(span)) {
+    span /= 2;
+    is_line = false;
+  }
+  const double late = rate_between(now - span / 2, now).tokens_per_s;
+  if (!is_line) return {.tokens_per_s = late};
+  const double half_s = seconds(span) / 2.0;
+  const double slope = (late - rate_between(now - span, now - span / 2).tokens_per_s) / half_s;
+  return {.tokens_per_s = std::max(0.0, late + slope * half_s / 2.0), .slope = slope};
 }
 
 double LoadHistory::peak_tokens_per_s() const {

@@ -29,25 +29,40 @@ struct LoadTrend {
 
 class LoadHistory {
  public:
-  explicit LoadHistory(std::chrono::milliseconds window) : window_(window) {}
+  // Looks are `interval`, above 0, apart at least, and about twice that in the mean.
+  LoadHistory(std::chrono::milliseconds window, std::chrono::milliseconds interval)
+      : window_(window), interval_(interval) {}
 
-  // Of rising times. What is older than the window goes, but for the last of it, where the first interval begins.
+  // Of rising times. One that comes too soon is left out: two prompts within a moment are no rate. What is older than
+  // the window goes, but for the last of it, where the first interval begins.
   void add(const LoadPoint& point);
 
-  // The rate of the window's second half (or of what is known of it), going on as it rose or fell against the first: a
-  // mean of the window would be the rate of half a window ago. Where no line explains the window, as its rate bends by
-  // more than that of prompts of these lengths which arrive at random (two standard deviations), it is the second half
-  // of the last half, quarter and so on that one does explain, and no slope. So an even load is told by many prompts,
-  // and a burst as soon as it is one.
+  // The rate of the window's second half, going on as it rose or fell against the first: a mean of the window would be
+  // the rate of half a window ago. Where no line explains the window, as its rate bends by more than that of prompts of
+  // these lengths which arrive at random (two standard deviations), it is the second half of the last half, quarter and
+  // so on that one does explain, and no slope; so it is while the window is not full. An even load is told by many
+  // prompts then, and a burst as soon as it is one. Between two looks prompts count as arriving evenly.
   LoadTrend trend() const;
   double peak_tokens_per_s() const;  // between two looks
   std::uint64_t peak_blocks() const;
 
  private:
-  // Where the span that a line explains begins.
-  std::size_t span() const;
+  struct Totals {
+    double tokens = 0.0;
+    double squares = 0.0;
+  };
+  // The variance is that of a compound Poisson process.
+  struct Rate {
+    double tokens_per_s = 0.0;
+    double variance = 0.0;
+  };
+  Totals totals_at(TimePoint at) const;
+  Rate rate_between(TimePoint from, TimePoint to) const;
+  // The rate of the last `span`, by its thirds, more than chance explains.
+  bool bends(Clock::duration span) const;
 
   const std::chrono::milliseconds window_;
+  const std::chrono::milliseconds interval_;
   std::deque<LoadPoint> points_;
 };
 

@@ -118,7 +118,7 @@ class Simulation {
         nodes_(options.n_replicas, Node(options)),
         first_token_(requests.size()),
         last_token_(requests.size()),
-        history_(options.window),
+        history_(options.window, options.plan_interval / 2),
         copies_until_(options.n_replicas) {
     config_ = {.layers = options.layers,
                .pages_max = options.planner.blocks_per_replica,
