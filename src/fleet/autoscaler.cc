@@ -22,7 +22,7 @@ Autoscaler::Autoscaler(Parts parts, AutoscalerOptions options, std::size_t n_pre
       options_(options),
       places_(parts_.fleet.n_replicas()),
       warm_since_(parts_.fleet.n_replicas()),
-      history_(options_.window, options_.tick / 2),
+      history_(options_.window, Clock::duration(options_.tick) / 2),
       start_s_(options_.measured.start_s) {
   base::MutexLock lock(mu_);
   for (std::size_t i = n_present; i < places_.size(); ++i)

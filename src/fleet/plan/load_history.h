@@ -30,7 +30,7 @@ struct LoadTrend {
 class LoadHistory {
  public:
   // Looks are `interval`, above 0, apart at least, and about twice that in the mean.
-  LoadHistory(std::chrono::milliseconds window, std::chrono::milliseconds interval)
+  LoadHistory(std::chrono::milliseconds window, Clock::duration interval)
       : window_(window), interval_(interval) {}
 
   // Of rising times. One that comes too soon is left out: two prompts within a moment are no rate. What is older than
@@ -62,7 +62,7 @@ class LoadHistory {
   bool bends(Clock::duration span) const;
 
   const std::chrono::milliseconds window_;
-  const std::chrono::milliseconds interval_;
+  const Clock::duration interval_;
   std::deque<LoadPoint> points_;
 };
 

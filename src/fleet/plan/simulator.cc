@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "fleet/plan/gap_times.h"
 #include "fleet/plan/load_history.h"
 #include "fleet/state/replica_step.h"
 
@@ -82,34 +83,6 @@ struct Node {
   std::array<std::optional<std::uint32_t>, kOrders> at = {};
 };
 
-// Times of gaps, in classes of 1 %.
-class Gaps {
- public:
-  void add(double s, std::uint64_t n) {
-    if (n == 0) return;
-    const double at = std::log(std::max(s, kLeast) / kLeast) / std::log(kRatio);
-    const auto slot = static_cast<std::size_t>(at);
-    if (slot >= counts_.size()) counts_.resize(slot + 1);
-    counts_[slot] += n;
-    n_ += n;
-  }
-  double quantile(double q) const {
-    double left = q * static_cast<double>(n_);
-    for (std::size_t i = 0; i < counts_.size(); ++i) {
-      left -= static_cast<double>(counts_[i]);
-      if (left <= 0.0 && counts_[i] > 0)
-        return kLeast * std::pow(kRatio, static_cast<double>(i) + 0.5);
-    }
-    return 0.0;
-  }
-
- private:
-  static constexpr double kLeast = 1e-6;
-  static constexpr double kRatio = 1.01;
-  std::vector<std::uint64_t> counts_;
-  std::uint64_t n_ = 0;
-};
-
 class Simulation {
  public:
   Simulation(const SimOptions& options, std::span<const SimRequest> requests)
@@ -118,7 +91,7 @@ class Simulation {
         nodes_(options.n_replicas, Node(options)),
         first_token_(requests.size()),
         last_token_(requests.size()),
-        history_(options.window, options.plan_interval / 2),
+        history_(options.window, Clock::duration(options.plan_interval) / 2),
         copies_until_(options.n_replicas) {
     config_ = {.layers = options.layers,
                .pages_max = options.planner.blocks_per_replica,
@@ -593,7 +566,7 @@ class Simulation {
   std::vector<nanoseconds> first_token_;
   std::vector<nanoseconds> last_token_;
   std::vector<float> handovers_;
-  Gaps gaps_;
+  GapTimes gaps_;
   std::priority_queue<Happening, std::vector<Happening>, std::greater<>> events_;
   std::uint64_t order_ = 0;
   nanoseconds now_{};
