@@ -379,6 +379,12 @@ TEST_F(GgufErrors, NameTheKeyOrTheTensor) {
   EXPECT_THAT(
       error(whole_file().tensor_with("blk.0.ffn_up_exps.weight", {32, 2}, 0, std::string(256, 0))),
       HasSubstr("has shape [2, 32], not one matrix for each expert"));
+  EXPECT_THAT(
+      error(whole_file().tensor_with("blk.0.ffn_up_exps.weight", {32, 0, 1ULL << 40}, 0, "")),
+      HasSubstr("has shape [1099511627776, 0, 32], not one matrix for each expert"));
+  EXPECT_THAT(error(whole_file().tensor_with(
+                  "blk.0.ffn_up_exps.weight", {1, 1, 4097}, 0, std::string(4 * 4097, 0))),
+              HasSubstr("has shape [4097, 1, 1], at most 4096 experts are read"));
   EXPECT_THAT(error(whole_file().key("split.count",
                                      bytes_of<std::uint32_t>(2) + bytes_of<std::uint16_t>(3))),
               HasSubstr("split.count and the name of the file do not fit"));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "model/config_reader.h"
+
 namespace coxswain::model {
 namespace {
 
@@ -144,7 +146,7 @@ weights::GgufName name_in_checkpoint(const GgufArchitecture& architecture, std::
   if (found.empty()) return {};
   return {.name = "model.layers." + std::string(name.substr(4, end - 4)) + "." +
                   std::string(found) + std::string(ending),
-          .per_expert = found.find("{}") != std::string_view::npos,
+          .experts_max = found.find("{}") == std::string_view::npos ? 0 : kExpertsMax,
           .is_row = part == "ffn_gate_inp_shexp"};
 }
 

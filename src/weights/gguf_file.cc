@@ -15,13 +15,20 @@ StoredType stored_type(std::string_view name) {
   return StoredType::kBlocks;
 }
 
-// One tensor for each expert.
-Status add_experts(TensorFile& file, const TensorInfo& all, const std::string& place) {
+// One tensor for each expert. Matrices of no rows take no room in a file, which then could claim any number of them.
+Status add_experts(TensorFile& file,
+                   const TensorInfo& all,
+                   std::uint64_t experts_max,
+                   const std::string& place) {
   const std::size_t at = all.name.find("{}");
-  if (all.shape.size() != 3 || all.shape.front() == 0)
+  if (all.shape.size() != 3 || all.n_bytes() == 0)
     return {Code::kDataLoss,
             place + "has shape " + shape_text(all.shape) + ", not one matrix for each expert"};
   const std::uint64_t n_experts = all.shape.front();
+  if (n_experts > experts_max)
+    return {Code::kDataLoss,
+            place + "has shape " + shape_text(all.shape) + ", at most " +
+                std::to_string(experts_max) + " experts are read"};
   const std::uint64_t n_bytes = all.n_bytes() / n_experts;  // rows are whole blocks
   for (std::uint64_t e = 0; e < n_experts; ++e) {
     TensorInfo one = all;
@@ -64,8 +71,8 @@ Result<TensorFile> open_gguf(const std::string& path,
     if (name.is_row && to.shape.size() == 1) to.shape.insert(to.shape.begin(), 1);
     to.begin = from.begin;
     to.end = from.begin + from.n_bytes;
-    if (name.per_expert) {
-      COXSWAIN_RETURN_IF_ERROR(add_experts(file, to, place));
+    if (name.experts_max > 0) {
+      COXSWAIN_RETURN_IF_ERROR(add_experts(file, to, name.experts_max, place));
     } else if (!file.add(std::move(to))) {
       return Status(Code::kDataLoss, place + "is there twice");
     }

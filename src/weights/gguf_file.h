@@ -4,6 +4,7 @@
 //
 // Thread rule: pure functions of the file.
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -18,8 +19,9 @@ namespace coxswain::weights {
 // What a tensor of the file is.
 struct GgufName {
   std::string name = {};  // empty: nothing that this program knows
-  // The outermost dimension counts experts: a tensor each, its number in the place of "{}" in the name.
-  bool per_expert = false;
+  // Not 0: the outermost dimension counts experts, so many at most: a tensor each, its number in the place of "{}" in
+  // the name.
+  std::uint64_t experts_max = 0;
   bool is_row = false;      // a vector there, a matrix of one row here
   bool is_ignored = false;  // read elsewhere, or made of what the header says
 };
