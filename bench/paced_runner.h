@@ -27,6 +27,9 @@ class PacedRunner final : public StepRunner {
   Status healthy() override { return inner_.healthy(); }
   Status attach(Attachment attachment) override { return inner_.attach(std::move(attachment)); }
   Status detach(std::uint64_t id) override { return inner_.detach(id); }
+  Status export_blocks(const BlockTransfer& transfer, TimePoint until) override {
+    return inner_.export_blocks(transfer, until);
+  }
   Result<Attachment> take(std::uint64_t id) override { return inner_.take(id); }
 
  private:

@@ -37,15 +37,16 @@ namespace coxswain {
 
 // What a runner can do. The scheduler plans inside it; a stock TGI shard can do none of these.
 struct Capabilities {
-  bool plans_chunks = false;  // a prompt may be computed in several steps of any size
-  bool selects_rows = false;  // any subset of the live sequences may be in a step
-  bool grows_blocks = false;  // block tables may grow step by step
-  bool takes_ids = false;     // prompts are token ids, not text
-  bool look_ahead = false;    // Row::continues; without it at most one plan is in flight
-  bool edits = false;         // StepPlan::edits
-  bool layer_ranges = false;  // StepPlan::layers other than all of them
-  bool attachments = false;   // attach(), take(), StepPlan::imports and exports
-  bool moves = false;         // StepPlan::moves inside tier 0
+  bool plans_chunks = false;    // a prompt may be computed in several steps of any size
+  bool selects_rows = false;    // any subset of the live sequences may be in a step
+  bool grows_blocks = false;    // block tables may grow step by step
+  bool takes_ids = false;       // prompts are token ids, not text
+  bool look_ahead = false;      // Row::continues; without it at most one plan is in flight
+  bool edits = false;           // StepPlan::edits
+  bool layer_ranges = false;    // StepPlan::layers other than all of them
+  bool attachments = false;     // attach(), take(), StepPlan::imports and exports
+  bool moves = false;           // StepPlan::moves inside tier 0
+  bool exports_beside = false;  // export_blocks()
   // Plans submitted and not waited for.
   std::uint32_t plans_in_flight_max = 2;
   // Row::n_draft_max: what the runner may yield beyond one token a step. Drafting is the runner's own business.
@@ -402,6 +403,10 @@ class StepRunner {
   virtual Status attach(Attachment attachment);
   // Forgets it. Idempotent.
   virtual Status detach(std::uint64_t id);
+  // As StepPlan::exports, but at once, beside the steps, and there when the call returns. REQUIRES: what the blocks hold
+  // was written by steps that have been waited for, and none in flight writes there. Errors: kUnimplemented without
+  // exports_beside; kInternal for blocks outside of the cache; kResourceExhausted; kUnavailable, also at `until`.
+  virtual Status export_blocks(const BlockTransfer& transfer, TimePoint until = TimePoint::max());
   // Hands over what a step made under `id`, which is then forgotten here. REQUIRES: that step has been waited for.
   // Errors: kNotFound; kUnavailable.
   virtual Result<Attachment> take(std::uint64_t id);
@@ -421,6 +426,10 @@ inline Status StepRunner::attach(Attachment attachment) {
 
 inline Status StepRunner::detach(std::uint64_t) {
   return {};
+}
+
+inline Status StepRunner::export_blocks(const BlockTransfer&, TimePoint) {
+  return {Code::kUnimplemented, "this runner exports no blocks beside its steps"};
 }
 
 inline Result<Attachment> StepRunner::take(std::uint64_t id) {

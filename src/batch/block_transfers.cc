@@ -8,8 +8,16 @@
 namespace coxswain::batch {
 namespace {
 
+// How soon it is looked again for loans that have come back, where a hold has ended.
+constexpr std::chrono::milliseconds kLoanPoll{1};
+
 // Larger ones are gaps in what the destination generates (docs/adr/0074-a-prompt-goes-apart-where-less-is-lost.md).
 constexpr std::uint64_t kHandoverPieceBytes = std::uint64_t{1} << 20;
+
+template <typename Loans>
+bool any_lent(const Loans& loans) {
+  return std::ranges::any_of(loans, [](const auto& back) { return !*back; });
+}
 
 // As many blocks as a slot has room for, in every group.
 std::uint32_t blocks_of_a_piece(const RunnerInfo& info, const KvLayout& layout) {
@@ -176,6 +184,13 @@ void BlockTransfers::move(BlockPiece piece) {
   waiting_.push_back(std::move(piece));
 }
 
+LentBlocks BlockTransfers::lend(const BlockPiece& piece) {
+  Hold& hold = holds_.at(piece.hold);
+  const auto back = hold.loans.emplace_back(std::make_shared<std::atomic<bool>>(false));
+  return {.transfer = transfer_of(hold, piece),
+          .loan = std::shared_ptr<const void>(nullptr, [back](const void*) { *back = true; })};
+}
+
 void BlockTransfers::publish(std::uint64_t hold, std::uint32_t n_blocks) {
   const auto found = holds_.find(hold);
   if (found == holds_.end() || n_blocks == 0) return;
@@ -189,6 +204,8 @@ void BlockTransfers::close(std::uint64_t hold, std::uint32_t publish) {
   const auto found = holds_.find(hold);
   if (found == holds_.end()) return;
   const std::function<void()> ended = std::move(found->second.ended);
+  if (any_lent(found->second.loans))
+    outlasted_.push_back({std::move(found->second.lease), std::move(found->second.loans)});
   holds_.erase(found);
   if (ended) ended();
   const auto leaves = std::stable_partition(
@@ -202,7 +219,7 @@ void BlockTransfers::close(std::uint64_t hold, std::uint32_t publish) {
 TimePoint BlockTransfers::next_deadline() const {
   TimePoint out = TimePoint::max();
   for (const auto& [id, hold] : holds_) out = std::min(out, hold.until);
-  return out;
+  return outlasted_.empty() ? out : std::min(out, looked_at_ + kLoanPoll);
 }
 
 void BlockTransfers::expire(TimePoint now) {
@@ -211,31 +228,43 @@ void BlockTransfers::expire(TimePoint now) {
     if (now >= hold.until) late.push_back(id);
   }
   for (const std::uint64_t id : late) close(id);
+  looked_at_ = now;
+  std::erase_if(outlasted_, [](Outlasted& each) { return !any_lent(each.loans); });
 }
 
+// What is counted on loses the runner if it fails: nothing that is not goes with it.
 void BlockTransfers::fill(StepPlan& plan) {
-  const bool comes_in = waiting_.front().comes_in;
-  const std::uint64_t hold = waiting_.front().hold;
+  const BlockPiece first{.hold = waiting_.front().hold,
+                         .comes_in = waiting_.front().comes_in,
+                         .done_when_submitted = waiting_.front().done_when_submitted};
+  const auto goes_along = [&](const BlockPiece& piece) {
+    if (piece.comes_in != first.comes_in) return false;
+    return first.comes_in ? !first.done_when_submitted && !piece.done_when_submitted
+                          : piece.hold == first.hold;
+  };
   do {
     fill_one(plan);
-  } while (!comes_in && !waiting_.empty() && !waiting_.front().comes_in &&
-           waiting_.front().hold == hold);
+  } while (!waiting_.empty() && goes_along(waiting_.front()));
 }
 
 void BlockTransfers::fill_one(StepPlan& plan) {
   BlockPiece piece = std::move(waiting_.front());
   waiting_.pop_front();
-  kvcache::KvLease& lease = holds_.at(piece.hold).lease;
-  BlockTransfer transfer{.attachment = piece.attachment, .layers = piece.layers};
+  Hold& hold = holds_.at(piece.hold);
+  (piece.comes_in ? plan.imports : plan.exports).push_back(transfer_of(hold, piece));
+  hold.lease.mark_used(plan.step);
+  in_flight_.push_back({.step = plan.step, .piece = std::move(piece)});
+}
+
+BlockTransfer BlockTransfers::transfer_of(const Hold& hold, const BlockPiece& piece) const {
+  BlockTransfer out{.attachment = piece.attachment, .layers = piece.layers};
   for (std::size_t g = 0; g < cache_.n_groups(); ++g) {
-    auto& blocks = transfer.blocks.emplace_back();
-    std::ranges::copy_if(lease.table(g).subspan(piece.first, piece.n),
+    auto& blocks = out.blocks.emplace_back();
+    std::ranges::copy_if(hold.lease.table(g).subspan(piece.first, piece.n),
                          std::back_inserter(blocks),
                          [](BlockId id) { return id != kReleasedBlock; });
   }
-  (piece.comes_in ? plan.imports : plan.exports).push_back(std::move(transfer));
-  lease.mark_used(plan.step);
-  in_flight_.push_back({.step = plan.step, .piece = std::move(piece)});
+  return out;
 }
 
 void BlockTransfers::shrink(std::uint64_t hold, std::uint32_t n_blocks) {
@@ -276,6 +305,7 @@ void BlockTransfers::fail(const Status& why) {
   const auto in_flight = std::exchange(in_flight_, {});
   const auto waiting = std::exchange(waiting_, {});
   holds_.clear();
+  outlasted_.clear();
   for (const InFlight& each : in_flight) each.piece.done(why);
   for (const BlockPiece& piece : waiting) piece.done(why);
 }

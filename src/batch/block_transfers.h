@@ -7,6 +7,8 @@
 //     publish    what came in is there: requests find it
 //     close      the lease ends
 //
+// What goes out may also be lent to somebody who has the runner copy it beside its steps (StepRunner::export_blocks()).
+//
 // A hold may have a deadline: for whom nobody vouches, such as a hand-over between two engines. It then ends by itself,
 // and what was to move does not.
 //
@@ -16,6 +18,7 @@
 //
 // Thread rule: one engine thread; AttachmentSlots from any thread.
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -80,6 +83,13 @@ struct BlockPiece {
   std::function<void(const Status&)> done = [](const Status&) {};
 };
 
+// A piece for an export beside the steps.
+struct LentBlocks {
+  BlockTransfer transfer = {};
+  // While it lives nobody writes these blocks, even where their hold has ended. From any thread.
+  std::shared_ptr<const void> loan = {};
+};
+
 class BlockTransfers {
  public:
   // A piece takes at most this part of what the runner has room for: two are for copies (slots()), one for each way of
@@ -128,6 +138,8 @@ class BlockTransfers {
   void on_end(std::uint64_t hold, std::function<void()> ended);
   // REQUIRES: inside of what is held; whoever brings an attachment has attached it.
   void move(BlockPiece piece);
+  // REQUIRES: inside of what is held, which holds(). It goes out.
+  LentBlocks lend(const BlockPiece& piece);
   // The first so many blocks of what is held are there now, for others too.
   void publish(std::uint64_t hold, std::uint32_t n_blocks);
   // Pieces that wait are done with kCancelled; one that a step moves is moved. Unknown ids are ignored, here and above.
@@ -142,9 +154,9 @@ class BlockTransfers {
   void expire(TimePoint now);
   TimePoint next_deadline() const;  // TimePoint::max(): none
 
-  bool empty() const { return holds_.empty(); }
+  bool empty() const { return holds_.empty() && outlasted_.empty(); }
   bool has_work() const { return !waiting_.empty(); }
-  // The next piece becomes part of the plan, and with one that goes out those behind it that go out of the same hold.
+  // The next piece becomes part of the plan, with those behind it that come in, too, or go out of the same hold.
   // REQUIRES: has_work().
   void fill(StepPlan& plan);
   // The runner has taken that plan. Whether later ones may count on it.
@@ -157,11 +169,18 @@ class BlockTransfers {
   void fail(const Status& why);
 
  private:
+  using Loan = std::shared_ptr<std::atomic<bool>>;  // true: it has come back
   struct Hold {
     std::vector<TokenId> tokens = {};  // of the held blocks, where some come in
     kvcache::KvLease lease;
     TimePoint until = TimePoint::max();
     std::function<void()> ended = {};  // null: nobody asks
+    std::vector<Loan> loans = {};
+  };
+  // A hold that has ended while its blocks were lent.
+  struct Outlasted {
+    kvcache::KvLease lease;
+    std::vector<Loan> loans;
   };
   struct InFlight {
     std::uint64_t step = 0;
@@ -169,12 +188,15 @@ class BlockTransfers {
   };
   HeldPrefix keep(Hold hold, std::uint32_t n_cached);
   void fill_one(StepPlan& plan);
+  BlockTransfer transfer_of(const Hold& hold, const BlockPiece& piece) const;
 
   kvcache::KvCache& cache_;
   const KvLayout layout_;
   std::uint32_t piece_blocks_max_ = 0;
   std::shared_ptr<AttachmentSlots> slots_;
   std::map<std::uint64_t, Hold> holds_;
+  std::vector<Outlasted> outlasted_;
+  TimePoint looked_at_{};  // for loans that have come back
   std::deque<BlockPiece> waiting_;
   std::deque<InFlight> in_flight_;
   Clock::duration step_took_{};

@@ -17,6 +17,8 @@ namespace {
 
 // How often commands are looked for while a step runs, and stalled clients while nothing else is to be done.
 constexpr std::chrono::milliseconds kPoll{10};
+// The same where blocks are on their way: somebody's next token waits for the next command.
+constexpr std::chrono::milliseconds kTransferPoll{2};
 
 // An engine that ends goes on so long with blocks that are on their way to the tier.
 constexpr std::chrono::seconds kOffloadGrace{5};
@@ -110,7 +112,8 @@ class ThreadedEngine final : public Engine {
       publish();  // a step may take long
       const TimePoint begin = Clock::now();
       if (!waiting_since_) waiting_since_ = begin;
-      Result<StepResult> result = core_.wait_oldest(std::min(core_.next_deadline(), begin + kPoll));
+      const auto poll = core_.transfers().empty() ? kPoll : kTransferPoll;
+      Result<StepResult> result = core_.wait_oldest(std::min(core_.next_deadline(), begin + poll));
       if (core_.still_runs(result)) return true;
       const TimePoint end = Clock::now();
       watchdog_.step_finished(end, end - *std::exchange(waiting_since_, std::nullopt));

@@ -8,6 +8,7 @@
 //
 // Thread rule: one thread.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -123,6 +124,8 @@ class EngineCore final : private EarlyResults {
   std::string prefix_identity(const GenerationRequest& request) const;
 
   std::size_t n_in_flight() const { return steps_.size(); }
+  // What is taken for computed may not be yet: it is for later plans, and for nobody beside them.
+  bool counts_on_steps() const { return std::ranges::any_of(steps_, &Step::counted_on); }
   std::size_t n_sequences() const { return sequences_.size() - n_retiring_; }  // not yet answered
   std::size_t n_never_scheduled() const { return n_never_scheduled_; }
   bool any_stalled() const { return any_running_stalled_ || any_paused_stalled_; }
@@ -166,7 +169,8 @@ class EngineCore final : private EarlyResults {
     std::size_t rows_bytes = 0;
     TimePoint submitted_at{};
     bool prefill = false;
-    bool blocks_pass = false;     // those of a prompt that goes on: a transfer may be due behind it
+    // Of a prompt that goes on: a transfer may be due behind it. Or they come in, and who waits for them begins there.
+    bool blocks_pass = false;
     StepShape shape;              // where costs are learned
     double expected_seconds = 0;  // of that shape, when it was planned
     double floor_seconds = 0;     // StepFinished::floor

@@ -27,6 +27,7 @@ namespace {
 
 using handover::Action;
 using handover::Actions;
+using handover::Export;
 using handover::is_hidden;
 using handover::Kind;
 using handover::Message;
@@ -103,6 +104,10 @@ class HandoverService::Impl : public std::enable_shared_from_this<Impl> {
   void send(const TransferPtr& t, const Mover::Sends& sends);
   void send_one(const TransferPtr& t, const Mover::Send& each);
   static bool take_slots(Transfer& t);
+  void export_beside(const TransferPtr& t, const std::shared_ptr<const Export>& out);
+  void exported(const TransferPtr& t,
+                const std::shared_ptr<const Export>& out,
+                const Status& status);
   void pass(const TransferPtr& t, const Message& exported);
   void passed(const TransferPtr& t, const Passage& passage, const Result<std::uint64_t>& n_bytes);
   void leave_passage(const TransferPtr& t);
@@ -323,6 +328,30 @@ void HandoverService::Impl::send_one(const TransferPtr& t, const Mover::Send& ea
   }
 }
 
+// An engine may be gone once nobody waits for the transfer any more.
+void HandoverService::Impl::export_beside(const TransferPtr& t,
+                                          const std::shared_ptr<const Export>& out) {
+  if (!transfers_.contains(t->id)) return;
+  const TimePoint until = std::min(t->deadline, Clock::now() + options_.passage_timeout);
+  carriers_.run([self = shared_from_this(), t, out, until] {
+    const Status status = handover::export_all(*out, until);
+    const bool told = self->post([self, t, out, status] { self->exported(t, out, status); });
+    if (!told && status.ok()) handover::forget(*out);
+  });
+}
+
+void HandoverService::Impl::exported(const TransferPtr& t,
+                                     const std::shared_ptr<const Export>& out,
+                                     const Status& status) {
+  if (!transfers_.contains(t->id)) {
+    if (status.ok()) carriers_.run([out] { handover::forget(*out); });
+    return;
+  }
+  t->job.from->post([self = shared_from_this(), t, out, status](EngineCore& core) {
+    self->act_giver(core, t, t->giver.copied(out->piece, status.ok() ? out->first : 0), status);
+  });
+}
+
 void HandoverService::Impl::pass(const TransferPtr& t, const Message& exported) {
   const ParkedContext& parked = *t->job.parked;
   const std::uint32_t piece = exported.piece;
@@ -480,6 +509,15 @@ void HandoverService::Impl::copy_out(EngineCore& core, const TransferPtr& t, std
   for (std::uint32_t i = 1; i < parked.attachments_max; ++i)
     static_cast<void>(core.transfers().next_attachment());
   std::vector<BlockPiece> all = t->attachments(parked.hold, piece, first);
+  if (core.runner_info().capabilities.exports_beside && !core.counts_on_steps()) {
+    auto out =
+        std::make_shared<Export>(Export{.piece = piece, .first = first, .runner = core.runner()});
+    for (const BlockPiece& each : all) out->blocks.push_back(core.transfers().lend(each));
+    post([self = shared_from_this(), t, out = std::shared_ptr<const Export>(std::move(out))] {
+      self->export_beside(t, out);
+    });
+    return;
+  }
   const auto copies = std::make_shared<Copies>(all.size());
   for (BlockPiece& out : all) {
     out.done = [self = shared_from_this(), &core, t, piece, first, copies](const Status& status) {

@@ -103,6 +103,7 @@ Status fault(What what,
 // In pieces of so many attachments; with a fault in what passes ahead, or in the hand-over.
 void expect_same_after_fault(What what, int at, std::uint32_t n_attachments, bool ahead) {
   FakeRunnerOptions fake = handover_fake();
+  fake.capabilities.exports_beside = at != 1;
   fake.capabilities.attachment_bytes_max = 20 << 10;  // small pieces
   Replica from(fake, {.prefill_tokens_max = 200});
   Replica to(fake);
@@ -152,18 +153,31 @@ TEST(HandoverFaults, WherePiecesFailThePromptIsComputedAgain) {
 }
 
 TEST(HandoverFaults, AHungTransferIsGivenUp) {
-  const FakeRunnerOptions fake = handover_fake();
-  const Replica from(fake);
-  const Replica to(fake);
-  const GenerationRequest r = handover_request(90, 12);
-  FirstLife first = compute_prompt(from, r);
-  HandoverService service({.timeout = 20ms});
-  from.runner->hold();
-  const SecondLife second = hand_over(service, from, to, first);
-  EXPECT_EQ(second.result.why_not.code(), Code::kDeadlineExceeded);
-  second.sink->wait_final();
-  expect_whole(fake, r, first, second);
-  from.runner->release();
+  for (const bool beside : {false, true}) {
+    FakeRunnerOptions fake = handover_fake();
+    fake.capabilities.exports_beside = beside;
+    const Replica from(fake);
+    const Replica to(fake);
+    const GenerationRequest r = handover_request(90, 12);
+    const FirstLife first = compute_prompt(from, r);
+    HandoverService service({.timeout = 20ms});
+    std::promise<void> goes_on;
+    if (beside) {
+      from.runner->on_attachment = [hangs = goes_on.get_future().share()] { hangs.wait(); };
+    } else {
+      from.runner->hold();
+    }
+    const SecondLife second = hand_over(service, from, to, first);
+    EXPECT_EQ(second.result.why_not.code(), Code::kDeadlineExceeded);
+    second.sink->wait_final();
+    expect_whole(fake, r, first, second);
+    // What is made late lies in blocks that nobody has written meanwhile, and nobody keeps it.
+    if (beside) {
+      EXPECT_GT(from.engine->stats().blocks_leased, 0U);
+    }
+    goes_on.set_value();
+    from.runner->release();
+  }
 }
 
 TEST(HandoverFaults, WhatHangsAheadIsGivenUpWhenItIsToldTo) {
@@ -447,8 +461,8 @@ void let_pass_ahead(HandoverService& service,
 TEST(HandoverRandom, EveryRequestIsAnsweredOnceWithItsTokens) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    const FakeRunnerOptions fake =
-        seed % 2 == 0 ? handover_fake({0, 24}, 70) : handover_fake({0}, 50);
+    FakeRunnerOptions fake = seed % 2 == 0 ? handover_fake({0, 24}, 70) : handover_fake({0}, 50);
+    fake.capabilities.exports_beside = seed % 3 != 0;
     std::vector<std::unique_ptr<Replica>> replicas;
     replicas.reserve(3);
     for (int i = 0; i < 3; ++i)

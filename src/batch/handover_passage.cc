@@ -6,6 +6,21 @@ Status too_late() {
   return {Code::kDeadlineExceeded, "the bytes did not pass in time"};
 }
 
+Status export_all(const Export& out, TimePoint until) {
+  for (const LentBlocks& each : out.blocks) {
+    const Status status = out.runner->export_blocks(each.transfer, until);
+    if (status.ok()) continue;
+    forget(out);
+    return status;
+  }
+  return {};
+}
+
+void forget(const Export& out) {
+  for (const LentBlocks& each : out.blocks)
+    static_cast<void>(out.runner->detach(each.transfer.attachment));
+}
+
 Result<std::uint64_t> pass_all(BlockTransport& transport, const Passage& passage) {
   const BlockPassage& first = passage.first;
   std::uint64_t n_bytes = 0;

@@ -1,15 +1,33 @@
 #pragma once
-// Passage: a piece of a hand-over on its way from one runner to the other (handover.cc).
+// Export and Passage: a piece of a hand-over on its way out of its runner, beside the steps, and to the other one
+// (handover.cc).
 //
 // Thread rule: any thread; a call waits for the bytes.
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include <coxswain/block_transport.h>
 #include <coxswain/status.h>
+#include <coxswain/step_runner.h>
+
+#include "batch/block_transfers.h"
 
 namespace coxswain::batch::handover {
+
+struct Export {
+  std::uint32_t piece = 0;
+  std::uint64_t first = 0;  // of its attachments, which are in a row
+  std::shared_ptr<StepRunner> runner = {};
+  std::vector<LentBlocks> blocks = {};  // for each
+};
+
+// Nothing is left behind where one attachment is not made.
+Status export_all(const Export& out, TimePoint until);
+// What it has made is gone.
+void forget(const Export& out);
 
 struct Passage {
   std::uint32_t piece = 0;

@@ -38,6 +38,7 @@ TEST_P(Handover, GoesOnBehindWhatHasMoved) {
   FakeRunnerOptions fake = handover_fake(GetParam());
   for (const std::uint32_t n_sinks : {0U, 6U}) {
     fake.sink_tokens = n_sinks;
+    fake.capabilities.exports_beside = n_sinks == 0;
     const Replica from(fake);
     const Replica to(fake);
     HandoverService service;
@@ -334,6 +335,75 @@ TEST(HandoverCases, ThoseThatGoBothWaysDoNotWaitForEachOther) {
     each.second.sink->wait_final();
     expect_whole(fake, each.request, each.first, each.second);
   }
+}
+
+// A step of the source that does not end holds nobody up.
+TEST(HandoverCases, BlocksLeaveBesideTheStepsOfTheirSource) {
+  const FakeRunnerOptions fake = handover_fake();
+  const Replica from(fake);
+  const Replica to(fake);
+  HandoverService service({.timeout = 1h});
+  const GenerationRequest r = handover_request(90, 12, 1);
+  const FirstLife first = compute_prompt(from, r);
+  from.runner->hold();
+  const std::uint64_t n_submitted = from.runner->n_submitted();
+  auto other = std::make_shared<Recorder>();
+  ASSERT_TRUE(from.engine->submit(handover_request(40, 3, 2), other).ok());
+  from.runner->wait_for_submitted(n_submitted + 1);
+  const SecondLife second = go_on(service, from, to, first);
+  EXPECT_TRUE(second.result.moved) << second.result.why_not.message();
+  expect_whole(fake, r, first, second);
+  EXPECT_EQ(other->n_tokens(), 0U);
+  from.runner->release();
+  other->wait_final();
+}
+
+// Nothing is planned ahead behind blocks that come in: the step behind them has the sequence that waits for them.
+TEST(HandoverCases, TheNextStepGoesOnBehindBlocksThatCameIn) {
+  const FakeRunnerOptions fake = handover_fake();
+  const Replica from(fake);
+  const Replica to(fake);
+  HandoverService service;
+  const GenerationRequest r = handover_request(90, 12, 1);
+  const FirstLife first = compute_prompt(from, r);
+  to.runner->on_step = [](std::uint64_t) { std::this_thread::sleep_for(1ms); };
+  to.runner->keep_plans();
+  auto beside = std::make_shared<Recorder>();
+  ASSERT_TRUE(to.engine->submit(handover_request(20, 200, 2), beside).ok());
+  to.runner->wait_for_submitted(3);
+  const SecondLife second = go_on(service, from, to, first);
+  EXPECT_TRUE(second.result.moved) << second.result.why_not.message();
+  EXPECT_LT(beside->n_tokens(), 200U) << "it has decoded all along";
+  const std::vector<StepPlan> plans = to.runner->plans();
+  const auto last = std::find_if(
+      plans.rbegin(), plans.rend(), [](const StepPlan& plan) { return !plan.imports.empty(); });
+  ASSERT_TRUE(last != plans.rend() && last != plans.rbegin());
+  EXPECT_EQ(std::prev(last)->new_sequences.size(), 1U);
+  to.engine->cancel(RequestId{2});
+  beside->wait_final();
+}
+
+TEST(HandoverCases, LentBlocksOutlastTheirHold) {
+  testing::CoreDriver d(handover_fake());
+  const GenerationRequest r = handover_request(20, 5);
+  ASSERT_NE(d.add(r), nullptr);
+  ASSERT_TRUE(d.run());
+  BlockTransfers& transfers = d.core->transfers();
+  const HeldPrefix held = transfers.hold(d.core->prefix_identity(r), r.prompt);
+  ASSERT_EQ(held.n_blocks, 5U);
+  LentBlocks one = transfers.lend({.hold = held.id, .first = 0, .n = 2});
+  LentBlocks other = transfers.lend({.hold = held.id, .first = 2, .n = 3});
+  EXPECT_EQ(one.transfer.blocks.front().size(), 2U);
+  one = {};
+  transfers.close(held.id);
+  EXPECT_FALSE(transfers.holds(held.id));
+  d.turn();
+  EXPECT_EQ(d.core->stats().blocks_leased, 5U);
+  EXPECT_LE(d.core->next_deadline(), d.now + 1ms) << "it is looked again";
+  other = {};
+  d.turn();
+  EXPECT_EQ(d.core->stats().blocks_leased, 0U);
+  EXPECT_EQ(d.core->next_deadline(), TimePoint::max());
 }
 
 TEST(HandoverCases, SiblingsAndStockRunnersAreRefusedByName) {

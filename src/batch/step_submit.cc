@@ -14,7 +14,8 @@ bool EngineCore::can_submit() const {
   // More than two gain nothing: the host prepares one step while another runs.
   const std::size_t depth =
       info_.capabilities.look_ahead ? std::min(2U, info_.capabilities.plans_in_flight_max) : 1;
-  // Behind a chunk that was planned ahead, blocks of the one before it would leave a whole chunk later.
+  // Behind a chunk that was planned ahead, blocks of the one before it would leave a whole chunk later; and who waits for
+  // blocks that come in would begin a whole step later.
   const bool blocks_pass = !steps_.empty() && steps_.back().blocks_pass;
   return runner_up_ && steps_.size() < (blocks_pass ? 1 : depth);
 }
@@ -158,6 +159,7 @@ bool EngineCore::submit_transfer(TimePoint now) {
   transfers_->fill(plan);
   Step step;
   step.submitted_at = now;
+  step.blocks_pass = !plan.imports.empty();
   turn_ = Turn::kLayers;
   send(std::move(plan), std::move(step));
   if (steps_.back().refused.ok()) steps_.back().counted_on = transfers_->submitted();

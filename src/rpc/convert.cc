@@ -220,14 +220,6 @@ Result<KvGroup> group_from_proto(const pb::KvGroup& from) {
                  .v_dim = from.v_dim()};
 }
 
-void transfer_to_proto(const BlockTransfer& from, pb::BlockTransfer& to) {
-  to.set_attachment(from.attachment);
-  to.set_layer_begin(from.layers.begin);
-  to.set_layer_end(from.layers.end);
-  for (const auto& blocks : from.blocks)
-    blocks_to_proto(blocks, *to.add_groups()->mutable_blocks());
-}
-
 // `n_items` counts groups and blocks over one plan.
 Result<BlockTransfer> transfer_from_proto(const pb::BlockTransfer& from,
                                           std::size_t& n_items,
@@ -308,6 +300,7 @@ void to_proto(const RunnerInfo& from, pb::InfoResponse& to) {
   capabilities.set_layer_ranges(from.capabilities.layer_ranges);
   capabilities.set_attachments(from.capabilities.attachments);
   capabilities.set_moves(from.capabilities.moves);
+  capabilities.set_exports_beside(from.capabilities.exports_beside);
   capabilities.set_plans_in_flight_max(from.capabilities.plans_in_flight_max);
   capabilities.set_draft_tokens_max(from.capabilities.draft_tokens_max);
   capabilities.set_candidates_max(from.capabilities.candidates_max);
@@ -357,6 +350,7 @@ Result<RunnerInfo> from_proto(const pb::InfoResponse& from) {
                      .layer_ranges = can.layer_ranges(),
                      .attachments = can.attachments(),
                      .moves = can.moves(),
+                     .exports_beside = can.exports_beside(),
                      .draft_tokens_max = can.draft_tokens_max(),
                      .candidates_max = can.candidates_max(),
                      .attachment_bytes_max = can.attachment_bytes_max()};
@@ -365,6 +359,19 @@ Result<RunnerInfo> from_proto(const pb::InfoResponse& from) {
     to.capabilities.plans_in_flight_max = can.plans_in_flight_max();
   if (can.tiers() != 0) to.capabilities.tiers = can.tiers();
   return to;
+}
+
+void to_proto(const BlockTransfer& from, pb::BlockTransfer& to) {
+  to.set_attachment(from.attachment);
+  to.set_layer_begin(from.layers.begin);
+  to.set_layer_end(from.layers.end);
+  for (const auto& blocks : from.blocks)
+    blocks_to_proto(blocks, *to.add_groups()->mutable_blocks());
+}
+
+Result<BlockTransfer> from_proto(const pb::BlockTransfer& from) {
+  std::size_t n_items = 0;
+  return transfer_from_proto(from, n_items, "blocks");
 }
 
 void to_proto(const StepPlan& from, pb::StepPlan& to) {
@@ -392,8 +399,8 @@ void to_proto(const StepPlan& from, pb::StepPlan& to) {
   }
   to.set_hidden_in(from.hidden_in);
   to.set_hidden_out(from.hidden_out);
-  for (const BlockTransfer& transfer : from.imports) transfer_to_proto(transfer, *to.add_imports());
-  for (const BlockTransfer& transfer : from.exports) transfer_to_proto(transfer, *to.add_exports());
+  for (const BlockTransfer& transfer : from.imports) to_proto(transfer, *to.add_imports());
+  for (const BlockTransfer& transfer : from.exports) to_proto(transfer, *to.add_exports());
   for (const Row& row : from.rows) row_to_proto(row, *to.add_rows());
 }
 

@@ -13,6 +13,7 @@
 #include <coxswain/step_runner.h>
 
 namespace coxswain::engine::v1 {
+class BlockTransfer;
 class InfoResponse;
 class StepPlan;
 class StepResult;
@@ -38,10 +39,12 @@ void to_proto(const RunnerInfo& from, pb::InfoResponse& to);
 void to_proto(const StepPlan& from, pb::StepPlan& to);
 void to_proto(const StepResult& from, pb::StepResult& to);
 void to_proto(const Status& from, pb::Status& to);
+void to_proto(const BlockTransfer& from, pb::BlockTransfer& to);
 
 Result<RunnerInfo> from_proto(const pb::InfoResponse& from);
 Result<StepPlan> from_proto(const pb::StepPlan& from);
 Result<StepResult> from_proto(const pb::StepResult& from);
+Result<BlockTransfer> from_proto(const pb::BlockTransfer& from);
 // The failure that the message carries, or kInvalidArgument if the message itself is wrong.
 Status from_proto(const pb::Status& from);
 

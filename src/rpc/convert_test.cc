@@ -295,6 +295,7 @@ TEST(Convert, InfoSurvives) {
                        .layer_ranges = false,
                        .attachments = true,
                        .moves = true,
+                       .exports_beside = true,
                        .plans_in_flight_max = 3,
                        .draft_tokens_max = 4,
                        .candidates_max = 5,

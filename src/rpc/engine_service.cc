@@ -15,6 +15,7 @@
 #include "rpc/convert.h"
 #include "rpc/kept_attachments.h"
 #include "rpc/peer_fetch.h"
+#include "rpc/plan_check.h"
 #include "rpc/shared_bytes.h"
 #include "rpc/ucx_carrier.h"
 #include "rpc/weights_sender.h"
@@ -88,6 +89,15 @@ class EngineService final : public pb::Engine::Service {
     if (status.ok()) status = forget(request->id());
     if (!status.ok()) to_proto(status, *response->mutable_status());
     owners_.remove(request->id());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Export(grpc::ServerContext* context,
+                      const pb::ExportRequest* request,
+                      pb::ExportResponse* response) override {
+    Status status = check_epoch(request->epoch());
+    if (status.ok()) status = export_blocks(*context, *request);
+    if (!status.ok()) to_proto(status, *response->mutable_status());
     return grpc::Status::OK;
   }
 
@@ -273,12 +283,24 @@ class EngineService final : public pb::Engine::Service {
       return invalid_argument("an attachment is cut off", "part");
     const std::uint64_t id = attachment.id;
     owners_.add(id, stream_id);
-    if (Status status = runner_.attach(std::move(attachment)); !status.ok()) return status;
+    COXSWAIN_RETURN_IF_ERROR(keep(context, id, runner_.attach(std::move(attachment))));
+    return by;
+  }
+
+  Status export_blocks(grpc::ServerContext& context, const pb::ExportRequest& request) {
+    COXSWAIN_ASSIGN_OR_RETURN(const BlockTransfer transfer, from_proto(request.blocks()));
+    COXSWAIN_RETURN_IF_ERROR(check_export(transfer, runner_.info()));
+    owners_.add(transfer.attachment, request.stream());
+    return keep(context, transfer.attachment, runner_.export_blocks(transfer));
+  }
+
+  // An attachment whose owner has been told: it came, or was made, or why not.
+  Status keep(grpc::ServerContext& context, std::uint64_t id, const Status& came) {
+    COXSWAIN_RETURN_IF_ERROR(came);
     const bool waits = !context.IsCancelled();
     if (!waits) owners_.remove(id);
     if (!waits || !owners_.has(id)) (void)runner_.detach(id);  // the stream has ended meanwhile
-    if (!waits) return Status(Code::kCancelled, "nobody waits for it any more");
-    return by;
+    return waits ? Status() : Status(Code::kCancelled, "nobody waits for it any more");
   }
 
   // Nothing: they have to be taken otherwise.

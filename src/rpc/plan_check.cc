@@ -187,4 +187,8 @@ Status check_plan(const StepPlan& plan, const RunnerInfo& info) {
   return {};
 }
 
+Status check_export(const BlockTransfer& transfer, const RunnerInfo& info) {
+  return check_transfer(transfer, info, "blocks");
+}
+
 }  // namespace coxswain::rpc

@@ -14,5 +14,7 @@ namespace coxswain::rpc {
 
 // Errors: kInternal (the caller's own bug), naming the row, the value and the limit.
 Status check_plan(const StepPlan& plan, const RunnerInfo& info);
+// Of StepRunner::export_blocks(). Errors: likewise.
+Status check_export(const BlockTransfer& transfer, const RunnerInfo& info);
 
 }  // namespace coxswain::rpc

@@ -39,6 +39,7 @@ void narrow(Capabilities& to, const Capabilities& other) {
   to.layer_ranges &= other.layer_ranges;
   to.attachments &= other.attachments;
   to.moves &= other.moves;
+  to.exports_beside &= other.exports_beside;
   to.plans_in_flight_max = std::min(to.plans_in_flight_max, other.plans_in_flight_max);
   to.draft_tokens_max = std::min(to.draft_tokens_max, other.draft_tokens_max);
   to.candidates_max = std::min(to.candidates_max, other.candidates_max);

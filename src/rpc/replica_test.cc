@@ -44,6 +44,7 @@ TEST(ReplicaInfo, LimitsAreThoseThatEveryShardKeeps) {
       {.layers = {1}, .kind = KvGroup::Kind::kWindow, .window = 8, .n_blocks = 9});
   a.max_total_tokens = 90;
   a.capabilities.edits = true;
+  a.capabilities.exports_beside = true;
   a.capabilities.plans_in_flight_max = 4;
   a.capabilities.attachment_bytes_max = 50;
   RunnerInfo b = a;
@@ -52,6 +53,7 @@ TEST(ReplicaInfo, LimitsAreThoseThatEveryShardKeeps) {
   b.max_total_tokens = 80;
   b.max_input_tokens = 60;
   b.capabilities.edits = false;
+  b.capabilities.exports_beside = false;
   b.capabilities.plans_in_flight_max = 3;
   b.capabilities.attachment_bytes_max = 70;
   const auto replica = replica_info(std::vector<RunnerInfo>{a, b});
@@ -61,6 +63,7 @@ TEST(ReplicaInfo, LimitsAreThoseThatEveryShardKeeps) {
   EXPECT_EQ(replica->max_total_tokens, 80U);
   EXPECT_EQ(replica->max_input_tokens, 60U);
   EXPECT_FALSE(replica->capabilities.edits);
+  EXPECT_FALSE(replica->capabilities.exports_beside);
   EXPECT_TRUE(replica->capabilities.look_ahead);
   EXPECT_EQ(replica->capabilities.plans_in_flight_max, 3U);
   EXPECT_EQ(replica->capabilities.attachment_bytes_max, 50U);
@@ -135,6 +138,7 @@ std::vector<FakeRunnerOptions> unlike_shards() {
   for (FakeRunnerOptions& shard : out) {
     shard.checks_scheduling = true;
     shard.capabilities.attachments = true;
+    shard.capabilities.exports_beside = true;
     shard.capabilities.attachment_bytes_max = 100;
   }
   out[1].epoch = 78;
@@ -172,6 +176,28 @@ TEST_F(Replica, AttachmentsReachEveryShard) {
   shards_[2]->refuse_attachments(internal_error("no room"));
   EXPECT_EQ(client.value()->attach(attachment).message(), "no room");
   for (const auto& shard : shards_) EXPECT_TRUE(shard->attached().empty());
+}
+
+TEST_F(Replica, BlocksLeaveEveryShardBesideItsSteps) {
+  serve(unlike_shards());
+  auto connected = connect();
+  ASSERT_TRUE(connected.ok()) << connected.status().message();
+  ShardedClient& client = *connected.value();
+  for (const auto& shard : shards_) shard->hold();
+  const auto ticket = client.submit({.step = 1, .epoch = client.info().epoch});
+  ASSERT_TRUE(ticket.ok());
+  const BlockTransfer transfer{.attachment = 7, .blocks = {{1, 2}}};
+  ASSERT_EQ(client.export_blocks(transfer), Status());
+  for (const auto& shard : shards_) EXPECT_EQ(shard->attached().size(), 1U);
+  EXPECT_TRUE(client.take(7).ok());
+  for (const auto& shard : shards_) EXPECT_TRUE(shard->attached().empty());
+  // What one refuses is undone at the others, and what is outside of the cache reaches none.
+  shards_[2]->fail_next_transfer(internal_error("no room"));
+  EXPECT_EQ(client.export_blocks(transfer).message(), "no room");
+  EXPECT_EQ(client.export_blocks({.attachment = 7, .blocks = {{1000}}}).code(), Code::kInternal);
+  for (const auto& shard : shards_) EXPECT_TRUE(shard->attached().empty());
+  for (const auto& shard : shards_) shard->release();
+  EXPECT_TRUE(client.wait(*ticket).ok());
 }
 
 TEST_F(Replica, EveryRequestGetsWhatItGetsAlone) {

@@ -482,6 +482,23 @@ Status ShardLink::detach(std::uint64_t id, std::uint64_t epoch) {
   return response.has_status() ? from_proto(response.status()) : Status();
 }
 
+Status ShardLink::export_blocks(const BlockTransfer& transfer,
+                                std::uint64_t epoch,
+                                std::uint64_t stream,
+                                TimePoint until) {
+  COXSWAIN_RETURN_IF_ERROR(impl_->reachable());
+  pb::ExportRequest request;
+  request.set_stream(stream);
+  request.set_epoch(epoch);
+  to_proto(transfer, *request.mutable_blocks());
+  grpc::ClientContext context;
+  context.set_deadline(impl_->attachment_deadline(until));
+  pb::ExportResponse response;
+  const grpc::Status status = impl_->attachments->Export(&context, request, &response);
+  if (!status.ok()) return lost("blocks of " + impl_->path, status);
+  return response.has_status() ? from_proto(response.status()) : Status();
+}
+
 Result<SharedAttachment> ShardLink::take(std::uint64_t id,
                                          std::uint64_t epoch,
                                          TakeHow how,

@@ -77,6 +77,11 @@ class ShardLink {
                          std::uint64_t stream,
                          TimePoint until = TimePoint::max());
   Status detach(std::uint64_t id, std::uint64_t epoch);
+  // kUnavailable at `until`, or after attach_timeout; from any thread, as the next.
+  Status export_blocks(const BlockTransfer& transfer,
+                       std::uint64_t epoch,
+                       std::uint64_t stream,
+                       TimePoint until);
   // kShare: where it can be, the attachment stays there and is shared; kOffer: it stays for whoever has the ticket.
   enum class TakeHow : std::uint8_t { kBytes, kShare, kOffer };
   Result<SharedAttachment> take(std::uint64_t id,

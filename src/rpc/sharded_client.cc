@@ -184,14 +184,17 @@ Result<TakenBy> ShardedClient::attach_shared(const SharedAttachment& attachment,
       by = *attached;
       continue;
     }
-    // Without an answer it may have come, or come yet: the shard learns that the call is over before it hears this.
-    const bool unknown = attached.status().code() == Code::kUnavailable;
-    const std::size_t n_told = unknown ? rank + 1 : rank;
-    for (std::size_t i = 0; i < n_told; ++i)
-      (void)links_[i]->detach(attachment.attachment.id, epochs_[i]);
+    undo(attachment.attachment.id, rank, attached.status());
     return attached.status();
   }
   return by;
+}
+
+// What `rank` has refused, or not answered: without an answer it may have come, or come yet. The shard learns that the
+// call is over before it hears this.
+void ShardedClient::undo(std::uint64_t attachment, std::size_t rank, const Status& why) {
+  const std::size_t n_told = why.code() == Code::kUnavailable ? rank + 1 : rank;
+  for (std::size_t i = 0; i < n_told; ++i) (void)links_[i]->detach(attachment, epochs_[i]);
 }
 
 Status ShardedClient::detach(std::uint64_t id) {
@@ -201,6 +204,16 @@ Status ShardedClient::detach(std::uint64_t id) {
     if (failure.ok()) failure = std::move(status);
   }
   return failure;
+}
+
+Status ShardedClient::export_blocks(const BlockTransfer& transfer, TimePoint until) {
+  for (std::size_t rank = 0; rank < links_.size(); ++rank) {
+    Status status = links_[rank]->export_blocks(transfer, epochs_[rank], stream_, until);
+    if (status.ok()) continue;
+    undo(transfer.attachment, rank, status);
+    return status;
+  }
+  return {};
 }
 
 Result<Attachment> ShardedClient::take(std::uint64_t id) {

@@ -45,6 +45,8 @@ class ShardedClient : public StepRunner, public EarlyResultsSource {
   // To all shards; the first failure wins, and is undone at the others.
   Status attach(Attachment attachment) override;
   Status detach(std::uint64_t id) override;
+  // Of all shards; the first failure wins, and is undone at the others.
+  Status export_blocks(const BlockTransfer& transfer, TimePoint until = TimePoint::max()) override;
   // Of rank 0; the others forget theirs.
   Result<Attachment> take(std::uint64_t id) override;
   Result<Attachment> take_until(std::uint64_t id, TimePoint until);
@@ -65,6 +67,7 @@ class ShardedClient : public StepRunner, public EarlyResultsSource {
                 std::vector<std::uint64_t> epochs,
                 RunnerInfo info);
 
+  void undo(std::uint64_t attachment, std::size_t rank, const Status& why);
   // Answers of all shards to the oldest plan; the first failure wins.
   Result<StepResult> collect(std::uint64_t step);
   // Until answers_ has one of every link. What comes ahead of them is told.

@@ -39,6 +39,9 @@ class WatchedRunner final : public StepRunner {
   Result<StepResult> wait(StepTicket ticket, TimePoint until = TimePoint::max()) override;
   Status attach(Attachment attachment) override { return inner_.attach(std::move(attachment)); }
   Status detach(std::uint64_t id) override { return inner_.detach(id); }
+  Status export_blocks(const BlockTransfer& transfer, TimePoint until) override {
+    return inner_.export_blocks(transfer, until);
+  }
   Result<Attachment> take(std::uint64_t id) override { return inner_.take(id); }
   // Errors: those of the inner runner; kUnavailable with the time and the limit of a late step.
   Status healthy() override;

@@ -83,6 +83,9 @@ class Gate final : public StepRunner {
   Status healthy() override { return to_->healthy(); }
   Status attach(Attachment attachment) override { return to_->attach(std::move(attachment)); }
   Status detach(std::uint64_t id) override { return to_->detach(id); }
+  Status export_blocks(const BlockTransfer& transfer, TimePoint until) override {
+    return to_->export_blocks(transfer, until);
+  }
   Result<Attachment> take(std::uint64_t id) override { return to_->take(id); }
 
  private:

@@ -123,6 +123,11 @@ Status LocalRunner::detach(std::uint64_t id) {
   return {};
 }
 
+Status LocalRunner::export_blocks(const BlockTransfer& transfer, TimePoint until) {
+  return attachments_ ? executor_->export_blocks(transfer)
+                      : StepRunner::export_blocks(transfer, until);
+}
+
 Result<Attachment> LocalRunner::take(std::uint64_t id) {
   if (!attachments_) return StepRunner::take(id);
   return attachments_->take(id);

@@ -141,6 +141,7 @@ class LocalRunner final : public StepRunner {
   Status healthy() override;
   Status attach(Attachment attachment) override;
   Status detach(std::uint64_t id) override;
+  Status export_blocks(const BlockTransfer& transfer, TimePoint until = TimePoint::max()) override;
   Result<Attachment> take(std::uint64_t id) override;
 
   RunnerState state() const;  // from any thread

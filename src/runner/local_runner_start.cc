@@ -478,6 +478,7 @@ void LocalRunner::fill_info(const RunnerOptions& options, std::string kernel_set
                         .layer_ranges = attachments_.has_value(),
                         .attachments = attachments_.has_value(),
                         .moves = true,
+                        .exports_beside = attachments_.has_value(),
                         .plans_in_flight_max = kPlansInFlightMax,
                         .draft_tokens_max = options.draft_tokens_max,
                         .candidates_max = kTopTokensMax,

@@ -172,6 +172,43 @@ TEST_P(ModelSeams, APartOfABlockIsTakenFromAnotherSequence) {
   }
 }
 
+// Beside the steps, in this process and behind a socket.
+TEST(LocalModelSeams, BlocksThatLeaveBesideStepsAreThoseThatLeaveInThem) {
+  for (const bool streamed : {false, true}) {
+    const SmallModelDir files(few_models()[0]);
+    Peer peer(files.start(), streamed);
+    ASSERT_TRUE(peer->info().capabilities.exports_beside);
+    const SequenceSpec spec = spec_of(1, 30);
+    StepPlan plan;
+    plan.new_sequences = {spec};
+    static_cast<void>(generate(peer, spec.id, {0, 0, length(spec)}, 2, std::move(plan)));
+    BlockTransfer transfer{.attachment = 1};
+    for (const BlockTableChange& change : table_of(*peer, 0))
+      transfer.blocks.emplace_back(change.blocks.begin(), change.blocks.begin() + 3);
+    StepPlan out;
+    out.exports = {transfer};
+    peer.run(std::move(out));
+    const Attachment expected = *peer->take(1);
+    transfer.attachment = 2;
+    ASSERT_EQ(peer->export_blocks(transfer), Status());
+    EXPECT_EQ(peer->take(2)->bytes, expected.bytes);
+    transfer.layers = {.begin = 0, .end = 1};
+    ASSERT_EQ(peer->export_blocks(transfer), Status());
+    EXPECT_LT(peer->take(2)->bytes.size(), expected.bytes.size());
+    transfer.blocks.front().push_back(1'000'000);
+    EXPECT_EQ(peer->export_blocks(transfer).code(), Code::kInternal);
+    transfer.blocks.clear();
+    EXPECT_EQ(peer->export_blocks(transfer).code(), Code::kInternal);
+    EXPECT_EQ(peer->take(2).status().code(), Code::kNotFound);
+  }
+  RunnerOptions none = small_options();
+  none.attachment_bytes_max = 0;
+  const SmallModelDir files(few_models()[0]);
+  Peer closed(files.start(none), false);
+  EXPECT_FALSE(closed->info().capabilities.exports_beside);
+  EXPECT_EQ(closed->export_blocks({.attachment = 1}).code(), Code::kUnimplemented);
+}
+
 TEST(LocalModelSeams, BlocksOfAnotherLayoutAreRefusedByName) {
   const SmallModelDir files(few_models()[0]);
   Peer from(files.start(), false);

@@ -18,6 +18,7 @@ namespace {
 
 using testing::fake_runner;
 using testing::generate;
+using testing::kAttachmentBytes;
 using testing::length;
 using testing::Peer;
 using testing::small_options;
@@ -297,6 +298,9 @@ TEST(LocalRunnerSeams, AStreamThatEndsTakesItsAttachmentsWithIt) {
   Peer peer(fake_runner(), true);
   peer.run({});
   ASSERT_TRUE(peer->attach(hidden_of(5, {})).ok());
+  BlockTransfer made{.attachment = 6};
+  made.blocks.resize(peer->info().kv_groups.size(), {1});
+  ASSERT_EQ(peer->export_blocks(made), Status());
   peer.hang_up();
   for (int i = 0; i < 1000 && peer.local().take(5).ok();
        ++i) {  // put back until the shard has noticed
@@ -304,6 +308,11 @@ TEST(LocalRunnerSeams, AStreamThatEndsTakesItsAttachmentsWithIt) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_EQ(peer.local().take(5).status().code(), Code::kNotFound);
+  // Another one needs the whole room.
+  const Attachment whole = hidden_of(7, std::string(kAttachmentBytes - 512, 'x'));
+  for (int i = 0; i < 1000 && !peer.local().attach(whole).ok(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(peer.local().take(6).status().code(), Code::kNotFound);
 }
 
 TEST_P(Seams, AWaitEndsAtItsTime) {

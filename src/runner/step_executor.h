@@ -92,6 +92,9 @@ class StepExecutor {
   // of Residency::fail(). Everything else fails single sequences.
   Result<StepResult> execute(StepPlan plan);
 
+  // Into an attachment, beside the steps: by any thread. REQUIRES: as StepRunner::export_blocks(); attachments are there.
+  Status export_blocks(const BlockTransfer& transfer) const;
+
   std::size_t n_sequences() const { return sequences_.size(); }
   const DraftCounts& draft_counts() const { return draft_counts_; }
   static std::uint64_t workspace_bytes(const model::ModelInfo& model,
@@ -145,7 +148,7 @@ class StepExecutor {
   void apply_edits(std::span<const SequenceEdit> edits, Rejected& rejected);
   Status check_edit(const SequenceEdit& edit) const;
   Status take_attachments(const StepPlan& plan);
-  Status export_blocks(const BlockTransfer& transfer);
+  Status check_transfer(const BlockTransfer& transfer) const;
 
   void prepare_rows(const StepPlan& plan, const Rejected& rejected, StepResult& out);
   Status prepare(ReadyRow& ready);

@@ -55,6 +55,22 @@ Status StepExecutor::check_layers(const StepPlan& plan) const {
                      std::to_string(info.hidden_size) + " values");
 }
 
+Status StepExecutor::check_transfer(const BlockTransfer& transfer) const {
+  if (transfer.blocks.size() != writers_.size())
+    return broken_plan("blocks of " + std::to_string(transfer.blocks.size()) + " KV groups");
+  if (transfer.layers != LayerRange{} && (transfer.layers.begin >= transfer.layers.end ||
+                                          transfer.layers.end > parts_.model->info().n_layers))
+    return broken_plan("blocks of layers that are not there");
+  for (std::size_t g = 0; g < writers_.size(); ++g) {
+    if (std::any_of(transfer.blocks[g].begin(), transfer.blocks[g].end(), [&](BlockId block) {
+          return block >= writers_[g].size();
+        })) {
+      return broken_plan("a block outside the cache");
+    }
+  }
+  return {};
+}
+
 // Exports and hidden states must find their room before anything is applied.
 Status StepExecutor::check_transfers(const StepPlan& plan) const {
   if (parts_.attachments == nullptr) {
@@ -68,23 +84,8 @@ Status StepExecutor::check_transfers(const StepPlan& plan) const {
     wanted = AttachmentStore::kEntryBytes +
              hidden_attachment_bytes(n_positions, parts_.model->info().hidden_size);
   }
-  const auto check = [&](const BlockTransfer& transfer) -> Status {
-    if (transfer.blocks.size() != writers_.size())
-      return broken_plan("blocks of " + std::to_string(transfer.blocks.size()) + " KV groups");
-    if (transfer.layers != LayerRange{} && (transfer.layers.begin >= transfer.layers.end ||
-                                            transfer.layers.end > parts_.model->info().n_layers))
-      return broken_plan("blocks of layers that are not there");
-    for (std::size_t g = 0; g < writers_.size(); ++g) {
-      if (std::any_of(transfer.blocks[g].begin(), transfer.blocks[g].end(), [&](BlockId block) {
-            return block >= writers_[g].size();
-          })) {
-        return broken_plan("a block outside the cache");
-      }
-    }
-    return {};
-  };
   for (const BlockTransfer& transfer : plan.imports) {
-    COXSWAIN_RETURN_IF_ERROR(check(transfer));
+    COXSWAIN_RETURN_IF_ERROR(check_transfer(transfer));
     COXSWAIN_ASSIGN_OR_RETURN(
         const std::uint64_t bytes,
         parts_.attachments->size_of(transfer.attachment, AttachmentKind::kBlocks));
@@ -98,7 +99,7 @@ Status StepExecutor::check_transfers(const StepPlan& plan) const {
       return broken_plan("an import of another number of blocks than the attachment holds");
   }
   for (const BlockTransfer& transfer : plan.exports) {
-    COXSWAIN_RETURN_IF_ERROR(check(transfer));
+    COXSWAIN_RETURN_IF_ERROR(check_transfer(transfer));
     const std::vector<std::uint32_t> n_blocks = block_counts(transfer);
     wanted += blocks_attachment_bytes(*parts_.layout, n_blocks, transfer.layers) +
               AttachmentStore::kEntryBytes;
@@ -182,7 +183,8 @@ Status StepExecutor::take_attachments(const StepPlan& plan) {
   return {};
 }
 
-Status StepExecutor::export_blocks(const BlockTransfer& transfer) {
+Status StepExecutor::export_blocks(const BlockTransfer& transfer) const {
+  COXSWAIN_RETURN_IF_ERROR(check_transfer(transfer));
   return parts_.attachments->put(
       {.id = transfer.attachment,
        .kind = AttachmentKind::kBlocks,

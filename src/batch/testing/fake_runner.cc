@@ -401,7 +401,7 @@ Result<StepResult> FakeRunner::compute_oldest() {
     if (Status status = import_blocks(transfer); !status.ok()) return status;
   }
   for (std::size_t i = 0; i < job.plan.rows.size(); ++i) out.sequences.push_back(run_row(job, i));
-  for (const BlockTransfer& transfer : job.plan.exports) export_blocks(transfer);
+  for (const BlockTransfer& transfer : job.plan.exports) make_attachment(transfer);
   out.timings = {.forward = std::chrono::nanoseconds(3),
                  .sample = std::chrono::nanoseconds(4),
                  .total = std::chrono::nanoseconds(8)};

@@ -112,6 +112,7 @@ class FakeRunner final : public StepRunner, public EarlyResultsSource {
   Status healthy() override;
   Status attach(Attachment attachment) override;
   Status detach(std::uint64_t id) override;
+  Status export_blocks(const BlockTransfer& transfer, TimePoint until = TimePoint::max()) override;
   Result<Attachment> take(std::uint64_t id) override;
 
   // Called at the start of wait(), on the engine's thread, with the step's number.
@@ -120,7 +121,7 @@ class FakeRunner final : public StepRunner, public EarlyResultsSource {
   std::function<Status(std::uint64_t step)> submit_failure = [](std::uint64_t) { return Status(); };
   // Called by healthy() first.
   std::function<void()> on_health = [] {};
-  // Called by attach() and take() first.
+  // Called by attach(), export_blocks() and take() first.
   std::function<void()> on_attachment = [] {};
   // The status of a whole step; not ok replaces its result.
   std::function<Status(std::uint64_t step)> step_failure = [](std::uint64_t) { return Status(); };
@@ -147,7 +148,7 @@ class FakeRunner final : public StepRunner, public EarlyResultsSource {
   void refuse_next(Status status);
   // Fails the next step as a whole, or every row of the prompts that begin with this token.
   void fail_next(Status status);
-  // The next one whose plan imports or exports blocks.
+  // The next one whose plan imports or exports blocks, or export_blocks().
   void fail_next_transfer(Status status);
   void fail_sequences_starting_with(TokenId token);
 
@@ -197,7 +198,7 @@ class FakeRunner final : public StepRunner, public EarlyResultsSource {
   Status failure_of(const StepPlan& plan) REQUIRES(mu_);
   Status failure_of(std::uint64_t step, const SequenceSpec& spec) REQUIRES(mu_);
   void move_block(const BlockMove& move) REQUIRES(mu_);
-  void export_blocks(const BlockTransfer& transfer) REQUIRES(mu_);
+  void make_attachment(const BlockTransfer& transfer) REQUIRES(mu_);
   Status import_blocks(const BlockTransfer& transfer) REQUIRES(mu_);
   std::span<Slot> slots_of(std::size_t group, BlockId block) REQUIRES(mu_);
   void apply_edits(const StepPlan& plan) REQUIRES(mu_);

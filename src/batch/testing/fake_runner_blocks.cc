@@ -68,6 +68,15 @@ Status FakeRunner::detach(std::uint64_t id) {
   return {};
 }
 
+Status FakeRunner::export_blocks(const BlockTransfer& transfer, TimePoint) {
+  on_attachment();
+  base::MutexLock lock(mu_);
+  if (!options_.capabilities.exports_beside) violate("an export beside the steps");
+  if (!next_transfer_failure_.ok()) return std::exchange(next_transfer_failure_, Status());
+  make_attachment(transfer);
+  return {};
+}
+
 Result<Attachment> FakeRunner::take(std::uint64_t id) {
   on_attachment();
   base::MutexLock lock(mu_);
@@ -132,7 +141,7 @@ std::span<FakeRunner::Slot> FakeRunner::slots_of(std::size_t group, BlockId bloc
       .subspan(std::size_t{block} * options_.block_tokens, options_.block_tokens);
 }
 
-void FakeRunner::export_blocks(const BlockTransfer& transfer) {
+void FakeRunner::make_attachment(const BlockTransfer& transfer) {
   if (transfer.blocks.size() != slots_.size()) return violate("an export of other KV groups");
   if (transfer.layers != LayerRange{}) return violate("an export of some layers");
   std::string image = blocks_head(info());

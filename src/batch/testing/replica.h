@@ -24,6 +24,7 @@ inline FakeRunnerOptions handover_fake(std::vector<std::uint32_t> windows = {0},
   out.windows = std::move(windows);
   out.n_blocks.assign(out.windows.size(), n_blocks);
   out.capabilities.attachments = true;
+  out.capabilities.exports_beside = true;
   out.capabilities.attachment_bytes_max = 22 << 10;
   out.about.max_total_tokens = 240;
   return out;
