@@ -403,8 +403,8 @@ class StepRunner {
   virtual Status attach(Attachment attachment);
   // Forgets it. Idempotent.
   virtual Status detach(std::uint64_t id);
-  // As StepPlan::exports, but at once, beside the steps, and there when the call returns. REQUIRES: what the blocks hold
-  // was written by steps that have been waited for, and none in flight writes there. Errors: kUnimplemented without
+  // As StepPlan::exports, but at once, beside the steps, there when the call returns. REQUIRES: what the blocks hold
+  // was written by steps that have been waited for, no step in flight writes there. Errors: kUnimplemented without
   // exports_beside; kInternal for blocks outside of the cache; kResourceExhausted; kUnavailable, also at `until`.
   virtual Status export_blocks(const BlockTransfer& transfer, TimePoint until = TimePoint::max());
   // Hands over what a step made under `id`, which is then forgotten here. REQUIRES: that step has been waited for.

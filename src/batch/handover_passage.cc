@@ -8,7 +8,7 @@ Status too_late() {
 
 Status export_all(const Export& out, TimePoint until) {
   for (const LentBlocks& each : out.blocks) {
-    const Status status = out.runner->export_blocks(each.transfer, until);
+    Status status = out.runner->export_blocks(each.transfer, until);
     if (status.ok()) continue;
     forget(out);
     return status;

@@ -1,6 +1,5 @@
 #pragma once
-// Export and Passage: a piece of a hand-over on its way out of its runner, beside the steps, and to the other one
-// (handover.cc).
+// Export, Passage: a piece of a hand-over (handover.cc) on its way out of its runner, beside steps, and to another.
 //
 // Thread rule: any thread; a call waits for the bytes.
 

@@ -14,8 +14,8 @@ bool EngineCore::can_submit() const {
   // More than two gain nothing: the host prepares one step while another runs.
   const std::size_t depth =
       info_.capabilities.look_ahead ? std::min(2U, info_.capabilities.plans_in_flight_max) : 1;
-  // Behind a chunk that was planned ahead, blocks of the one before it would leave a whole chunk later; and who waits for
-  // blocks that come in would begin a whole step later.
+  // Behind a chunk that was planned ahead, blocks of the one before it would leave a chunk later, and a prompt that
+  // comes meanwhile would wait for one more; who waits for blocks that come in would begin a whole step later.
   const bool blocks_pass = !steps_.empty() && steps_.back().blocks_pass;
   return runner_up_ && steps_.size() < (blocks_pass ? 1 : depth);
 }

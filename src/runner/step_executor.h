@@ -92,7 +92,8 @@ class StepExecutor {
   // of Residency::fail(). Everything else fails single sequences.
   Result<StepResult> execute(StepPlan plan);
 
-  // Into an attachment, beside the steps: by any thread. REQUIRES: as StepRunner::export_blocks(); attachments are there.
+  // Into an attachment, beside the steps, by any thread. REQUIRES: that of StepRunner::export_blocks(); there are
+  // attachments. Errors: kInternal for blocks outside of the cache; kResourceExhausted.
   Status export_blocks(const BlockTransfer& transfer) const;
 
   std::size_t n_sequences() const { return sequences_.size(); }

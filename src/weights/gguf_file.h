@@ -19,8 +19,7 @@ namespace coxswain::weights {
 // What a tensor of the file is.
 struct GgufName {
   std::string name = {};  // empty: nothing that this program knows
-  // Not 0: the outermost dimension counts experts, so many at most: a tensor each, its number in the place of "{}" in
-  // the name.
+  // Not 0: the outermost dimension counts experts, at most so many. Each is a tensor, its number where the name has {}.
   std::uint64_t experts_max = 0;
   bool is_row = false;      // a vector there, a matrix of one row here
   bool is_ignored = false;  // read elsewhere, or made of what the header says
