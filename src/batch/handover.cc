@@ -58,6 +58,24 @@ struct Copies {
   Status why = {};
 };
 
+// `done`, once, behind all of them. What fails goes on in a post: the engine may be in the middle of losing its runner.
+// All else goes on at once: a post waits until the engine looks again.
+void move_all(EngineCore& core,
+              Engine& engine,
+              std::vector<BlockPiece> all,
+              const std::function<void(EngineCore&, const Status&)>& done) {
+  const auto copies = std::make_shared<Copies>(all.size());
+  for (BlockPiece& each : all) {
+    each.done = [&core, &engine, copies, done](const Status& status) {
+      if (copies->why.ok()) copies->why = status;
+      if (--copies->n_left > 0) return;
+      if (copies->why.ok()) return done(core, {});
+      engine.post([done, why = copies->why](EngineCore& again) { done(again, why); });
+    };
+    core.transfers().move(std::move(each));
+  }
+}
+
 Status unavailable(std::string message) {
   return {Code::kUnavailable, ErrorKind::kUnavailable, std::move(message)};
 }
@@ -328,15 +346,18 @@ void HandoverService::Impl::send_one(const TransferPtr& t, const Mover::Send& ea
   }
 }
 
-// An engine may be gone once nobody waits for the transfer any more.
+// An engine may be gone once nobody waits for the transfer any more. The slot is the export's until it is over.
 void HandoverService::Impl::export_beside(const TransferPtr& t,
                                           const std::shared_ptr<const Export>& out) {
   if (!transfers_.contains(t->id)) return;
+  t->has_from_slot = false;
   const TimePoint until = std::min(t->deadline, Clock::now() + options_.passage_timeout);
   carriers_.run([self = shared_from_this(), t, out, until] {
     const Status status = handover::export_all(*out, until);
     const bool told = self->post([self, t, out, status] { self->exported(t, out, status); });
-    if (!told && status.ok()) handover::forget(*out);
+    if (told) return;
+    if (status.ok()) handover::forget(*out);
+    t->job.parked->slots->give();
   });
 }
 
@@ -344,9 +365,13 @@ void HandoverService::Impl::exported(const TransferPtr& t,
                                      const std::shared_ptr<const Export>& out,
                                      const Status& status) {
   if (!transfers_.contains(t->id)) {
-    if (status.ok()) carriers_.run([out] { handover::forget(*out); });
+    carriers_.run([t, out, made = status.ok()] {
+      if (made) handover::forget(*out);
+      t->job.parked->slots->give();
+    });
     return;
   }
+  t->has_from_slot = true;
   t->job.from->post([self = shared_from_this(), t, out, status](EngineCore& core) {
     self->act_giver(core, t, t->giver.copied(out->piece, status.ok() ? out->first : 0), status);
   });
@@ -499,8 +524,6 @@ void HandoverService::Impl::act_giver(EngineCore& core,
   }
 }
 
-// What fails goes on in a post: the engine may be in the middle of losing its runner. All else goes on at once: a post
-// waits until a step has ended.
 void HandoverService::Impl::copy_out(EngineCore& core, const TransferPtr& t, std::uint32_t piece) {
   if (is_hidden(*t->job.parked, piece))
     return act_giver(core, t, t->giver.copied(piece, t->job.parked->hidden), {});
@@ -518,19 +541,13 @@ void HandoverService::Impl::copy_out(EngineCore& core, const TransferPtr& t, std
     });
     return;
   }
-  const auto copies = std::make_shared<Copies>(all.size());
-  for (BlockPiece& out : all) {
-    out.done = [self = shared_from_this(), &core, t, piece, first, copies](const Status& status) {
-      if (copies->why.ok()) copies->why = status;
-      if (--copies->n_left > 0) return;
-      if (copies->why.ok()) return self->act_giver(core, t, t->giver.copied(piece, first), {});
-      t->job.from->post([self, t, piece, first, why = copies->why](EngineCore& engine) {
-        forget(engine, *t, first);
-        self->act_giver(engine, t, t->giver.copied(piece, 0), why);
-      });
-    };
-    core.transfers().move(std::move(out));
-  }
+  move_all(core,
+           *t->job.from,
+           std::move(all),
+           [self = shared_from_this(), t, piece, first](EngineCore& engine, const Status& status) {
+             if (!status.ok()) forget(engine, *t, first);
+             self->act_giver(engine, t, t->giver.copied(piece, status.ok() ? first : 0), status);
+           });
 }
 
 void HandoverService::Impl::act_taker(EngineCore& core,
@@ -573,22 +590,18 @@ void HandoverService::Impl::copy_in(EngineCore& core,
                                     std::uint64_t attachment) {
   if (is_hidden(*t->job.parked, piece)) return compute_rest(core, t, piece, attachment);
   std::vector<BlockPiece> all = t->attachments(t->hold, piece, attachment);
-  const auto copies = std::make_shared<Copies>(all.size());
   for (BlockPiece& in : all) {
     in.comes_in = true;
     in.done_when_submitted = t->job.parked->hidden != 0;
-    in.done =
-        [self = shared_from_this(), &core, t, piece, attachment, copies](const Status& status) {
-          if (copies->why.ok()) copies->why = status;
-          if (--copies->n_left > 0) return;
-          if (copies->why.ok()) return self->act_taker(core, t, t->taker.copied(piece, true), {});
-          t->job.to->post([self, t, piece, attachment, why = copies->why](EngineCore& engine) {
-            forget(engine, *t, attachment);
-            self->act_taker(engine, t, t->taker.copied(piece, false), why);
-          });
-        };
-    core.transfers().move(std::move(in));
   }
+  move_all(
+      core,
+      *t->job.to,
+      std::move(all),
+      [self = shared_from_this(), t, piece, attachment](EngineCore& engine, const Status& status) {
+        if (!status.ok()) forget(engine, *t, attachment);
+        self->act_taker(engine, t, t->taker.copied(piece, status.ok()), status);
+      });
 }
 
 // As many layers a step as cost what a step of prompts may; what runs beside them has its steps in between.
