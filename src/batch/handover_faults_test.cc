@@ -174,6 +174,9 @@ TEST(HandoverFaults, AHungTransferIsGivenUp) {
     // What is made late lies in blocks that nobody has written meanwhile, and nobody keeps it.
     if (beside) {
       EXPECT_GT(from.engine->stats().blocks_leased, 0U);
+      EXPECT_TRUE(first.parked->slots->try_take());
+      EXPECT_FALSE(first.parked->slots->try_take()) << "the other one is the late export's";
+      first.parked->slots->give();
     }
     goes_on.set_value();
     from.runner->release();
